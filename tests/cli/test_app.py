@@ -193,7 +193,13 @@ def test_it_is_known_of_every_path_whether_it_is_read_or_written():
 
     found = {words: shown for name, part in PART_BY_COMMAND.items() for words, shown in unknown(name, part.load())}
     files = {words for words, shown in found.items() if shown not in ("DIR", "FOLDER")}
-    assert files == {"owner backup file", "owner restore file", "owner accept terms_file", "certs show file"}
+    assert files == {
+        "owner backup file",
+        "owner restore file",
+        "owner restore settings_file",
+        "owner accept terms_file",
+        "certs show file",
+    }
 
 
 @pytest.mark.parametrize("command", [["refine", "model.json", "terms"], ["owner", "init", "folder"]])

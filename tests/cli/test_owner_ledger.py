@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.errors import BudgetExhausted, LedgerError
+from parley.errors import BudgetExhausted, LedgerError, SettingError
+from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.metrics import LedgerSnapshot, _ledger_metrics
 from parley.owner.owner import reservation
 
@@ -49,12 +50,12 @@ def books(home):
 def test_the_books_say_by_which_rule_they_are_kept(home):
     files = [gaussian(home, f"{k}.toml", k) for k in range(1, 10)]
     once = float(reservation(parley.load_terms(files[0]), "a").rho)
-    assert "ε = 3, δ = 1e-05, held as zCDP with ρ = 0.2242, ρ = 0 is already reserved" in accept(home, files[0])
-    assert "What it costs: nothing more, because these terms are already accepted" in accept(home, files[0])
+    assert "ε = 3, δ = 1e-05, held as zCDP with ρ = 0.2242, of which ρ = 0 is already reserved" in accept(home, files[0])
+    assert "These terms cost nothing more, because you have already accepted them" in accept(home, files[0])
     for file in files[1:8]:  # as sums three would fit
         accept(home, file)
     end = books(home)["head"]
-    with pytest.raises(BudgetExhausted, match="which held as zCDP is rho"):
+    with pytest.raises(BudgetExhausted, match="or rho = .* in zCDP"):
         accept(home, files[8])
     known = books(home)
     assert known["adjacency"] == "replace-one"
@@ -98,3 +99,61 @@ def test_books_kept_by_simple_sums_say_so_and_a_rule_without_a_delta_opens_none(
     run(*made)
     known = books(tmp_path)
     assert (known["rule"], known["rho"]) == ("simple", None)
+
+
+@pytest.fixture
+def released(tmp_path):
+    """The ledger of an owner after a release on one machine."""
+    table = regression_table(60, seed=0)
+    table.assign(patient=[k // 2 for k in range(60)]).to_csv(tmp_path / "a.csv", index=False)
+    return release_again(tmp_path, "one", 1.0)
+
+
+def release_again(folder, name, epsilon):
+    text = toml_terms(horizon=3, names="a", epsilon=epsilon).replace(
+        '"Test"', f'"A title of {name}, longer than a column"'
+    )
+    (folder / f"{name}.toml").write_text(text.replace('name = "a"', 'name = "a"\ndata = "a.csv"'))
+    run("train", folder / f"{name}.toml", "--ledgers", folder / "books", "--lifetime", 5, "--force", "--json")
+    return folder / "books" / "a.ledger"
+
+
+def test_the_ledger_of_a_release_on_one_machine_knows_its_terms_and_its_unit(released):
+    (agreement,) = json.loads(run("owner", "ledger", released, "--json").stdout)["agreements"]
+    assert agreement["title"] == "A title of one, longer than a column"
+    assert (agreement["key"], agreement["answers"]) == (None, 3)
+    assert agreement["protected"].startswith("one row")
+    shown = run("owner", "ledger", released).output
+    assert f"{agreement['terms'][:16]}…  A title of one, longer than a column, learner learner" in shown
+    acceptance = Acceptances(released.with_suffix(".accepted")).get(agreement["terms"])
+    for caller in (Caller(("learner",)), Caller(("learner",), "ab" * 32), Caller(relay=True)):
+        assert not acceptance.admits(caller)
+
+
+def test_the_ledger_of_a_release_on_one_machine_is_restored_with_all_that_was_agreed(released):
+    books = ("--owner", released)
+    run("owner", "backup", released.parent / "backup", *books)
+    release_again(released.parents[1], "two", 2.0)
+    for file in released.parent.glob("a.ledger*"):
+        file.unlink()
+    kept = released.with_suffix(".accepted")
+    kept.rename(kept.with_name("away"))
+    typed = ("owner", "restore", released.parent / "backup", *books, "--yes", "--assume-spent")
+    with pytest.raises(SettingError, match="later agreements may be unknown"):
+        run(*typed, "agreements")
+    assert not released.exists()
+    kept.with_name("away").rename(kept)
+    run(*typed, "agreements")
+    content = json.loads(run("owner", "ledger", released, "--json", "--verify").stdout)
+    assert content["reserved"]["epsilon"] == content["epsilon_spent"] == 3.0
+    assert all(agreement["closed"] for agreement in content["agreements"])
+
+
+def test_column_statistics_warn_of_people_whom_their_terms_do_not_name(released):
+    folder = released.parents[1]
+    text = (folder / "one.toml").read_text()
+    text = text.replace("[privacy]", "[privacy]\nscale_epsilon = 3.0").replace("epsilon = 1.0", "epsilon = 3.1")
+    (folder / "scales.toml").write_text(text)
+    typed = ["column-stats", folder / "scales.toml", "--ledgers", folder / "others", "--lifetime", 5, "--force"]
+    said = run(*typed, "--other-books", "a test of its own").output
+    assert "Column 'patient' may tell people apart" in " ".join(said.split())

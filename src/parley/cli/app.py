@@ -104,25 +104,27 @@ PART_BY_COMMAND = {
     "init": Part(
         "cli.init",
         "init_command",
-        "Write planned terms from files as they are; reads names, kinds and row counts of private tables.",
+        "Write planned terms from files as they are. Of private tables, the command reads column names, kinds and row "
+        "counts.",
     ),
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. Reads no private record.",
+        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no private "
+        "record.",
         reads_terms=True,
     ),
     "pin": Part(
         "cli.plan",
         "pin_command",
-        "Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any "
-        "machine.",
+        "Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.",
         reads_terms=True,
     ),
     "forecast": Part(
         "cli.forecast",
         "forecast_command",
-        "Forecast the joint model from public knowledge: the terms and a pilot sample. Reads no private record.",
+        "Forecast the joint model from public knowledge: the terms and a pilot sample. The command reads no private "
+        "record.",
         reads_terms=True,
     ),
     "negotiate": Part(
@@ -161,7 +163,7 @@ PART_BY_COMMAND = {
     "predict": Part(
         "cli.predict",
         "predict_command",
-        "Predict with a trained model: writes the rows of a table with the predictions as further columns.",
+        "Predict with a trained model, and write a table's rows with the predictions as further columns.",
     ),
     "recommend": Part(
         "tasks.ratings.commands",
@@ -172,8 +174,7 @@ PART_BY_COMMAND = {
     "score": Part(
         "cli.score",
         "score_command",
-        "Is the joint model better for us? Compares it with the model the owner can train alone, on its own held-out "
-        "rows.",
+        "Compare the joint model with the model that an owner can train alone, on the owner's held-out rows.",
         reads_terms=True,
     ),
     "refine": Part(
@@ -190,12 +191,12 @@ PART_BY_COMMAND = {
     "budget": Part(
         "cli.budget",
         "budget_app",
-        "Explain an epsilon, add up what releases cost, and find the noise that a budget needs.",
+        "Explain an epsilon, add up the costs of releases, and find the noise that a budget needs.",
     ),
     "audit": Part(
         "cli.audit",
         "audit_command",
-        "Attack what the terms promise: how much an attacker learns, and which faults the attack would detect.",
+        "Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.",
         reads_terms=True,
     ),
     "reproduce": Part(
@@ -206,30 +207,29 @@ PART_BY_COMMAND = {
     "owner": Part(
         "cli.owner",
         "owner_app",
-        "For an organisation with a private table: create its ledger, accept terms, answer learners, and see what was "
-        "spent.",
+        "For an organisation with a private table: create a ledger, accept terms, answer learners, and see the "
+        "spending.",
     ),
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of the three (or two) parties that draw one noise for all owners: keep a journal, accept terms, "
+        "For one of the two or three parties that draw one noise for all owners: keep a journal, accept terms, and "
         "serve.",
     ),
     "learner": Part(
-        "cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners on other machines."
+        "cli.learner", "learner_app", "For the analyst: propose terms to owners on other machines, and train with them."
     ),
     "peer": Part(
         "cli.peer",
         "peer_app",
-        "For an owner under gossip terms, which have no centre: ask its own daemon and mix with its neighbours.",
+        "For an owner under gossip terms, which have no centre: ask its own daemon and mix points with its neighbours.",
     ),
     "studio": Part(
         "studio.command",
         "studio_command",
-        "Open a page on this machine: try other owners, rows and budgets, train, read ledgers, audit. Asks nobody "
-        "else.",
+        "Open a page on this machine to try other terms, train, read ledgers and audit. The page contacts nobody else.",
     ),
-    "certs": Part("cli.certs", "certs_app", "Certificates that identify organisations to each other."),
+    "certs": Part("cli.certs", "certs_app", "Make certificates that identify organisations to each other."),
     "man": Part(
         "cli.man",
         "man_command",
@@ -289,7 +289,7 @@ app = typer.Typer(
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.
 
-    Start with [bold]parley demo[/bold], which writes tables and terms to play with, or with your own files:
+    Start with [bold]parley demo[/bold], which writes example tables and terms. For your own files, start with
     [bold]parley init[/bold].""",
 )
 

@@ -12,21 +12,25 @@ import numpy as np
 
 from parley.data.sketch import digested_table
 from parley.data.sources import TableSource, held_table, same_table
+from parley.data.sources.source import column_names
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms.asynchronous import on_virtual_clock
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.network.exchange import Exchange, InProcess
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.hosting.sums import HostedSum
+from parley.network.serving.acceptance import NO_KEY, Acceptance, Acceptances, terms_folder
 from parley.owner.ledger import Ledger, begun
 from parley.owner.ledger.account import Reservation
 from parley.owner.other_books import OtherBooks, OwnerBooks, find_among, require_reason
 from parley.owner.owner import Agreement, Owner, reservation
+from parley.owner.warnings import unnamed_people_warning
 from parley.privacy.accounting.series import exact
 from parley.protocol.lost_answers import COINS, LossyExchange, LossyRounds
 from parley.protocol.setup import Setup, require_ready
 from parley.protocol.tree_folds import require_as_good
 from parley.terms import OwnerTerms, Terms
+from parley.terms.file import TermsWarning
 from parley.validate import whole
 
 
@@ -59,6 +63,7 @@ def accepting_owners(
         ledger.require_room(reservation(terms, part.name))
     for owner in owners:
         owner.accept(terms, other_books, anyway)
+        Acceptances(terms_folder(_ledger_path(folder, owner.name))).store(Acceptance(terms, NO_KEY))
     return owners
 
 
@@ -71,6 +76,15 @@ def _require_acceptable(terms: Terms, tables: Sequence[str]) -> None:
         agreement.part.require_sound_arithmetic()
     require_as_good(agreements[0].setup)
     make_algorithm(agreements[0].setup)
+
+
+def unnamed_people(terms: Terms) -> TermsWarning | None:
+    """Warn of a column in an owner's table that may tell people apart by its name, where the terms name none."""
+    for part in (each for each in terms.owners if each.data is not None):
+        warning = unnamed_people_warning(column_names(Owner(part.name, owner_table(part)).table.example), terms)
+        if warning is not None:
+            return warning
+    return None
 
 
 def other_books_here(terms: Terms, folder: Path) -> list[OtherBooks]:

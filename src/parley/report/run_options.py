@@ -90,6 +90,16 @@ def only_agreement(agreed: Terms, file: Path | None) -> bool:
     return file is not None
 
 
+def announce_release(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Say before a release whom the terms may not protect, and which ledgers it creates."""
+    from parley.learning.owners import unnamed_people
+
+    warning = unnamed_people(terms)
+    if warning is not None:
+        warn(warning.line)
+    announce_ledgers(terms, ledgers, lifetime, lifetime_delta)
+
+
 def announce_ledgers(terms: Terms, ledgers: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
     """Say before a release which ledgers it creates; they are permanent."""
     from parley.learning.owners import missing_ledgers

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from parley.errors import CertificateError, ParleyError, SettingError
 from parley.network.identity import certificates
 from parley.network.identity.settings import OwnerSettings, load_owner
+from parley.network.serving.acceptance import terms_folder
 from parley.network.serving.inbox import Inbox, Proposal, open_inbox
 from parley.report.words.ledgers import (
     LEDGER_HEADER,
@@ -32,7 +33,8 @@ from parley.validate import printable
 
 HASH_DIGITS_TYPED = 16  # of the terms' hash, typed by whoever accepts them
 MEANING_CHANGED_MESSAGE = (
-    "what accepting means has changed since this page showed it; nothing was accepted. Read it again"
+    "the consequences of accepting have changed since this page showed them; nothing was accepted. Press “What would "
+    "accepting mean?” again"
 )
 MAX_VERIFIED_LEDGERS = 40  # whose chains are recomputed for one page
 
@@ -115,7 +117,7 @@ def _every(studio: Studio, files: list[str], faults: list[str]) -> Iterator[Book
 def _open_books(studio: Studio, file: str) -> Books:
     path = studio.inside(file, "settings")
     if path.suffix == LEDGER:
-        return Books(file, path.stem, path, path.parent / "accepted")
+        return Books(file, path.stem, path, terms_folder(path))
     settings = load_owner(path)
     return Books(file, settings.name, settings.ledger, settings.accepted, settings)
 
@@ -235,10 +237,12 @@ async def accept(request: Request) -> Response:
     form = await fields(request)
     found = _decision(studio_of(request), field(form, "file"), field(form, "terms"))
     if not form.get("meant"):
-        raise SettingError("read what accepting means first")
+        raise SettingError("press “What would accepting mean?” before you accept")
     typed = field(form, "digits")
     if len(typed) < HASH_DIGITS_TYPED or not found.proposal.terms_hash.startswith(typed):
-        raise SettingError(f"digits: expected the first {HASH_DIGITS_TYPED} of the terms' hash; nothing was accepted")
+        raise SettingError(
+            f"digits: expected the first {HASH_DIGITS_TYPED} digits of the terms' hash; nothing was accepted"
+        )
     await run_in_threadpool(found.meaning, form, accept=True)
     return _redirect_back(found)
 

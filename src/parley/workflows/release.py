@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from parley.data.sources.source import column_names
 from parley.decisions.outlook.forecast import worth_spending
 from parley.decisions.outlook.inside_view import contradicted
 from parley.decisions.outlook.worth import Worth, require_worth
@@ -20,10 +19,11 @@ from parley.learning.owners import (
     owner_table,
     require_ledgers,
     spent_so_far,
+    unnamed_people,
 )
 from parley.numerals import number
 from parley.owner.owner import Owner
-from parley.owner.warnings import budget_warning, unnamed_people_warning
+from parley.owner.warnings import budget_warning
 from parley.protocol.setup import resolve
 from parley.report.words.ledgers import made_words
 from parley.report.words.training import foreseen_words, unforeseen
@@ -31,7 +31,6 @@ from parley.tasks.statistics.column_statistics.commands import noise_words
 from parley.tasks.statistics.column_statistics.run import require_books, require_learnable, sight
 from parley.tasks.statistics.column_statistics.terms import column_statistics_agreement
 from parley.terms import Terms
-from parley.terms.file import TermsWarning
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
@@ -93,19 +92,11 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
 def ask_where_people_repeat(terms: Terms, person: Person, asks: bool = True) -> None:
     """Warn if a column's name says that it tells people apart and the terms name none; if `asks`, ask the person who is
     there."""
-    warning = _unnamed_people(terms)
+    warning = unnamed_people(terms)
     if warning is not None:
         person.warn(warning.line)
         if asks and person.present and not person.confirm("Release with every row protected on its own?"):
             raise Declined("Nothing was released, nothing was spent.")
-
-
-def _unnamed_people(terms: Terms) -> TermsWarning | None:
-    for part in (each for each in terms.owners if each.data is not None):
-        warning = unnamed_people_warning(column_names(Owner(part.name, owner_table(part)).table.example), terms)
-        if warning is not None:
-            return warning
-    return None
 
 
 def asks_statistics(terms: Terms) -> bool:
@@ -154,7 +145,7 @@ def review_release(terms: Terms, books: Books | None, shown: str = "", refused: 
     except ParleyError as error:
         refused = str(error)
     weak_budget = budget_warning(terms, [part.name for part in terms.owners])
-    unnamed = None if books is None or refused is not None else _unnamed_people(terms)
+    unnamed = None if books is None or refused is not None else unnamed_people(terms)
     notes, others = [each.sentence for each in (weak_budget, unnamed) if each is not None], list[str]()
     if books is not None and refused is None:
         missing, others = missing_ledgers(terms, books.folder), other_books(terms, books)

@@ -25,7 +25,7 @@ from parley.learning.deployed import learn, prepare_run
 from parley.network.exchange.federation import AsynchronousFederation
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.identity.settings import load_owner
-from parley.network.serving.opening import statement
+from parley.network.serving.opening import ledger_statement
 from parley.owner.ledger import Ledger
 
 PATIENCE = 30.0  # seconds after which a test is given up
@@ -300,7 +300,8 @@ def test_more_than_the_agreed_answers_are_refused_by_the_owner(pair):
         line.ask(ask(terms, 2, (0.5, 0.0, 0.0)), SIZES["b"], 3, 5.0)
     line.close()
     assert books(pair, terms)["b"] == (2, 1)
-    said = statement(load_owner(pair.folder / "b.toml"))["agreements"][0]
+    settings = load_owner(pair.folder / "b.toml")
+    said = ledger_statement("b", settings.ledger, settings.accepted)["agreements"][0]
     assert (said["answers"], said["agreed_answers"], said["epsilon_spent"]) == (2, 2, 1.0)
 
 

@@ -42,6 +42,9 @@ class Caller:
         return frozenset(self.names or (self.fingerprint or "",))
 
 
+NO_KEY = ""  # no certificate has it: terms that are accepted for a release on one machine admit nobody
+
+
 @dataclass(frozen=True)
 class Acceptance:
     """Accepted terms, and who may ask: the learner they name (only with this key, if one is given), and relays if
@@ -182,6 +185,11 @@ def _read(path: Path, expected: str) -> Acceptance:
     if terms.hash != expected:
         raise SettingError(f"{path}: its terms do not have the hash in its name; accept the terms again")
     return acceptance
+
+
+def terms_folder(ledger: Path) -> Path:
+    """Return where a release on one machine, which has no owner's settings, keeps the terms accepted in this ledger."""
+    return ledger.with_suffix(".accepted")
 
 
 def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None = None) -> None:

@@ -189,13 +189,9 @@ def _origin_lines(origin: "Origin | None") -> str:
     )
 
 
-def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
-    """Return what `parley owner ledger --json` prints; `verify` recomputes the whole chain."""
-    return ledger_statement(settings.name, settings.ledger, settings.accepted, verify)
-
-
 def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False) -> dict[str, Any]:
-    """Return the same for the ledger in this file; the folder of accepted terms need not be there."""
+    """Return what `parley owner ledger --json` prints of a ledger; `verify` recomputes the whole chain. The folder of
+    accepted terms need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
         raise LedgerError(f"{path}: an empty file, not a ledger; put the ledger back (parley owner restore)")
     ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
@@ -246,7 +242,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
         "learner": account.learner,
         "adjacency": None if acceptance is None else Adjacency.from_unit(acceptance.terms.privacy.unit),
         "protected": None if acceptance is None else protected_unit(acceptance.terms),
-        "key": None if acceptance is None else acceptance.fingerprint,
+        "key": None if acceptance is None else acceptance.fingerprint or None,
         "accepted": time,
         "epsilon": upper(account.epsilon),
         "epsilon_spent": upper(account.spent),

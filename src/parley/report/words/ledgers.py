@@ -30,6 +30,14 @@ def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def agreement_lines(content: dict[str, Any]) -> list[str]:
+    """Return each agreement's hash with its full title and learner, which the table cuts."""
+    return [
+        f"{a['terms'][:16]}…  {printable(a['title'] or 'without a title')}, learner {printable(a['learner'])}"
+        for a in content["agreements"]
+    ]
+
+
 def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     """Return a table of what a host opened, by agreement."""
     rows = [["agreement", "learner", "opened", "aborted", "waiting"]]
@@ -73,7 +81,7 @@ def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delt
 def other_books_lines(content: dict[str, Any]) -> list[str]:
     """Say why an owner's table may have other ledgers, as stated when terms were accepted."""
     return [
-        f"Reason for another ledger with {a['terms'][:16]}…: {printable(a['other_books'])}"
+        f"Reason given for another ledger, under terms {a['terms'][:16]}…: {printable(a['other_books'])}"
         for a in content["agreements"]
         if a["other_books"] is not None
     ]
@@ -85,14 +93,14 @@ def units_line(content: dict[str, Any]) -> str | None:
     unknown = sum(a["protected"] is None for a in content["agreements"])
     if unknown and len(content["agreements"]) > 1:
         return (
-            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums hold for a "
-            "person only if all terms name the same column that tells people apart; see privacy.person in each."
+            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums hold for a person "
+            "only if all terms identify people by the same column (privacy.person)."
         )
     if len(units) < 2:
         return None
     return (
         f"The agreements protect different units ({'; '.join(sorted(units))}). The sums hold for a person only if "
-        "every agreement names the same column that tells people apart."
+        "every agreement identifies people by the same column."
     )
 
 
@@ -108,17 +116,16 @@ def lifetime_line(content: dict[str, Any]) -> str:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
         return (
             f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = "
-            f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. Of it "
-            f"{number(rho['reserved'], side='above')} is reserved and {unreserved} is left for further terms. The "
+            f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. Of this "
+            f"ρ, {number(rho['reserved'], side='above')} is reserved and {unreserved} is left for further terms. The "
             f"agreements' ε add up to {number(reserved['epsilon'], side='above')}, of which "
             f"{number(content['epsilon_spent'], side='above')} is spent."
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     sentence = (
-        f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). "
-        f"{number(reserved['epsilon'], side='above')} is reserved for accepted terms, of which "
-        f"{number(content['epsilon_spent'], side='above')} is spent. {number(left, side='below')} is left for further "
-        "terms."
+        f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). Accepted terms have reserved ε "
+        f"= {number(reserved['epsilon'], side='above')}, of which {number(content['epsilon_spent'], side='above')} is "
+        f"spent. ε = {number(left, side='below')} is left for further terms."
     )
     if lifetime["delta"] > 0:
         sentence += f" Of δ = {number(lifetime['delta'])}, {number(reserved['delta'], side='above')} is reserved."
@@ -153,7 +160,7 @@ def proposal_line(facts: dict[str, Any]) -> str:
     """Say who proposed terms, with which key, and when."""
     names = printable(", ".join(facts["proposed_by"]), 80)
     when = facts["received"].replace("T", " ")[:16]
-    return f"Proposed by {names} with the key {facts['key'][:16]}…, {when} UTC: {state_line(facts)}."
+    return f"Proposed by {names} with the key {facts['key'][:16]}… at {when} UTC: {state_line(facts)}."
 
 
 def proposal_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:

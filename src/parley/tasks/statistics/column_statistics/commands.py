@@ -87,7 +87,7 @@ def column_statistics_command(
                 lifetime,
                 lifetime_delta,
                 anyway,
-                lambda: asking.announce_ledgers(terms, ledgers, lifetime, lifetime_delta),
+                lambda: asking.announce_release(terms, ledgers, lifetime, lifetime_delta),
                 other_books,
             )
         )

@@ -78,7 +78,7 @@ def heterogeneity_command(
                 ledgers,
                 lifetime,
                 lifetime_delta,
-                lambda: asking.announce_ledgers(terms, ledgers, lifetime, lifetime_delta),
+                lambda: asking.announce_release(terms, ledgers, lifetime, lifetime_delta),
                 other_books,
             )
         )
