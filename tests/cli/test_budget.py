@@ -131,7 +131,7 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["compose", "laplace:epsilon=1,alpha=1.5"], "allowed only with stable noise"),
         (["compose", "gaussian:multiplier=1e-200", "-d", "1e-5"], "multiplier"),
         (["explain", "-e", "1", "--people", "-4"], "people = -4"),
-        (["curve"], "give one of them for the curves"),
+        (["curve"], "expected at least one of the two"),
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
         (
             ["compose", "gaussian:multiplier=0.03,count=29,sampling=0.002", "-d", "5e-10", "--method", "pld", "--json"],

@@ -13,11 +13,13 @@ from parley.terms.file import TermsWarning
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
 Certificate = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals."),
+    typer.Option(
+        metavar="FILE", help="The learner's certificate. Only the certified key may ask, also after renewals."
+    ),
 ]
-Peer = Annotated[bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; a person has already read and agreed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; the text to read goes to stderr.")]
+Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: only this owner's own peer may ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the question; a person has read the terms and agreed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and the summary on stderr.")]
 
 
 class Acceptable(Protocol):
@@ -34,14 +36,14 @@ class Acceptable(Protocol):
 def warn_if_exposed(folder: Path) -> None:
     """Warn if other accounts may look into the folder."""
     if exposed(folder):
-        warn(f"{folder}: other accounts may look into this folder; chmod 700 {folder}")
+        warn(f"{folder}: other accounts have access to this folder; run chmod 700 {folder}")
 
 
 def show_certificates_next(folder: Path, name: str) -> None:
     """Print the next steps: where certificates go, and how to make the key."""
     console.print(
-        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs "
-        f"request {name} --out {folder}",
+        f"Next: make the key, which never leaves this folder: parley certs request {name} --out {folder}\n"
+        f"Then put ca.crt, ca.crl and {name}.crt into the folder.",
         soft_wrap=True,
     )
 

@@ -110,8 +110,8 @@ PART_BY_COMMAND = {
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no private "
-        "record.",
+        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no "
+        "private record.",
         reads_terms=True,
     ),
     "pin": Part(

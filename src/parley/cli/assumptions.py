@@ -11,14 +11,14 @@ Differences = Annotated[
         "--heterogeneity",
         "--differences",
         metavar="MULTIPLE|JSON",
-        help="How much owners differ: multiple of sampling variance, or released JSON.",
+        help="Owners' heterogeneity: a multiple of the sampling variance, or a released file.",
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", "--anyway", help="Release even if the forecast says it is not worth it.")
+    bool, typer.Option("--force", "--anyway", help="Release even if the forecast advises against a release.")
 ]
 Speeds = Annotated[
     str | None,
-    typer.Option(metavar="NAME=SPEED,...", help="Asynchronous terms: each owner's answers per unit of time."),
+    typer.Option(metavar="NAME=SPEED,...", help="With asynchronous terms: each owner's answers per unit of time."),
 ]
 Track = Annotated[Path | None, typer.Option("--track", metavar="DIR", help="Keep this run in DIR, in MLflow's format.")]

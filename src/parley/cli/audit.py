@@ -12,29 +12,29 @@ SHADOW_MODELS = 128
 
 
 def audit_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML), or a saved model (JSON).")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML) or a saved model (JSON).")],
     runs: Annotated[
-        int | None, typer.Option(help="Runs with each of the two tables. Default: about a minute's worth.")
+        int | None, typer.Option(help="Number of runs per table. Default: about one minute of runs.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes an audit repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed that makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="Model: the terms it was trained under.")
+        Path | None, typer.Option("--terms", metavar="TERMS", help="The terms under which a model was trained.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model: the owner whose rows audit it. --served: whose daemon.")
+        str | None, typer.Option(metavar="NAME", help="Owner that audits a model; with --served, the attacked owner.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Model: its training table. Default: `data` in the terms.")
+        Path | None, typer.Option(metavar="TABLE", help="Training table of a model. Default: `data` in the terms.")
     ] = None,
     population: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Model: rows it was not trained on. Default: those held out.")
+        Path | None, typer.Option(metavar="TABLE", help="Rows outside a model's training. Default: held-out rows.")
     ] = None,
     models: Annotated[
-        int, typer.Option(help="Model: number of shadow models, and of attacked models.", min=8)
+        int, typer.Option(help="Number of shadow models, and of attacked models.", min=8)
     ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
-        typer.Option(metavar="ROWS", help="Model: largest number of rows in a shadow model. Default: 50,000.", min=40),
+        typer.Option(metavar="ROWS", help="Largest number of rows in a shadow model. Default: 50,000.", min=40),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
@@ -43,31 +43,31 @@ def audit_command(
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
     poison: Annotated[
-        bool, typer.Option("--poison", help="Instead: what lying owners can do under each aggregation rule.")
+        bool, typer.Option("--poison", help="Show instead what lying owners can do under each aggregation rule.")
     ] = False,
-    tries: Annotated[int, typer.Option(min=0, help="Pairs of tables and questions to search; 0: no search.")] = 200,
+    tries: Annotated[int, typer.Option(min=0, help="Pairs of tables and questions to search; 0 means none.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR must not exist.")
     ] = None,
     tables: Annotated[
-        int | None, typer.Option(help="--served: number of audit tables; more tables prove more. [2]")
+        int | None, typer.Option(help="Number of --served audit tables; more tables prove more. [2]")
     ] = None,
     program: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="--served: the parley that serves production. Default: this one."),
+        typer.Option(metavar="COMMAND", help="With --served: production's parley program. Default: this program."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="--served: address of a daemon that someone else starts.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of a --served daemon that someone else starts.")
     ] = None,
 ) -> None:
-    """Attack what the terms promise: how much an attacker learns, and which faults the attack would detect.
+    """Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.
 
-    The tables are made up and differ in one person; no data are read. The exit code is 1 if an owner's answers reveal
-    more than is claimed.
+    The attack reads no data; its two synthetic tables differ in one person. The exit code is 1 if an owner's answers
+    reveal more than the terms promise.
 
-    With a model, an owner finds out whether an attacker can tell who was in its table. This reads its own rows, on its
-    own machine, and the output must stay inside.
+    With a model, an owner finds out whether an attacker can tell who was in the owner's table. The audit reads the
+    owner's rows on its own machine, and the output must stay inside.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
 

@@ -23,22 +23,21 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 }
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED_NOTE = (
-    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, "
-    "at most half the sensitivity away (in sums of clipped records that half is the clip)."
+    "In sampled releases, the owner must draw the sample in secret. Leaving out a record must move the value by at "
+    "most half the sensitivity; for sums of clipped records, half the sensitivity is the clip."
 )
 
 
 def curve_command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
-    figure: Annotated[str | None, typer.Option(help="A figure of the dissertation: 4.1, 4.6 to 4.11.")] = None,
-    alpha: Annotated[list[float] | None, typer.Option(help="Stability index; may be given several times.")] = None,
+    figure: Annotated[str | None, typer.Option(help="A figure of the dissertation: 4.1, or 4.6 to 4.11.")] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="Stability index of the noise. Repeatable.")] = None,
     scale: Annotated[float, typer.Option(help="Scale of the noise for an L2 shift of 1.")] = 1.0,
-    compositions: Annotated[int, typer.Option(help="Releases.")] = 1,
+    compositions: Annotated[int, typer.Option(help="Number of releases.")] = 1,
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Privacy curves of stable noise: solid for a difference in one coordinate, dashed for a difference spread over
-    many.
+    """Draw privacy curves of stable noise: solid for a difference in one coordinate, dashed for a difference in many.
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
@@ -67,19 +66,19 @@ def curve_command(
     elif plot is not None:
         console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({Adjacency.REPLACE_ONE})")
     else:
-        raise SettingError("expected --plot FILE or --json: give one of them for the curves")
+        raise SettingError("--plot FILE or --json: expected at least one of the two")
 
 
 budget_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Explain an epsilon, add up what releases cost, and find the noise that a budget needs.",
+    help="Explain an epsilon, add up the costs of releases, and find the noise that a budget needs.",
 )
 budget_app.command("curve")(curve_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
-Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
+Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta of (epsilon, delta)-DP; 0 means pure epsilon.")]
 
 
 @budget_app.command()
@@ -88,12 +87,12 @@ def explain(
     delta: Delta = 0.0,
     terms: Annotated[
         Path | None,
-        typer.Option("--terms", metavar="TERMS", help="Instead: what these terms promise each owner's people."),
+        typer.Option("--terms", metavar="TERMS", help="Explain instead what these terms promise each owner's people."),
     ] = None,
-    prior: Annotated[float | None, typer.Option(help="What an adversary believes beforehand. Default: 0.5.")] = None,
+    prior: Annotated[float | None, typer.Option(help="An adversary's prior probability. Default: 0.5.")] = None,
     people: Annotated[int | None, typer.Option(help="Number of people among whom one is sought. Default: 100.")] = None,
     harm: Annotated[float | None, typer.Option(help="The most that a release may cost a person, in money.")] = None,
-    payment: Annotated[float | None, typer.Option(help="What a person is paid for taking part.")] = None,
+    payment: Annotated[float | None, typer.Option(help="A person's payment for taking part, in money.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
     ] = None,
@@ -118,12 +117,12 @@ def explain(
         explain_terms(terms, 0.5 if prior is None else prior, as_json)
         return
     if epsilon is None:
-        raise SettingError("--epsilon: missing; give it, or give --terms")
+        raise SettingError("--epsilon: missing; give --epsilon or --terms")
     among = 100 if people is None else people
     if payment is not None and harm is None:
-        raise SettingError("--harm: missing; --payment is compared with the loss that it names")
+        raise SettingError("--harm: missing; --payment is compared with the loss in --harm")
     if harm is not None and prior is None:
-        raise SettingError("--prior: missing; with --harm it is how likely the loss is anyway")
+        raise SettingError("--prior: missing; --harm needs the probability of the loss without the release")
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
@@ -142,14 +141,14 @@ def explain(
 def compose_command(
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
-    method: Annotated[str, typer.Option(help="Composition rule. Default: all rules, and the best of them.")] = "best",
+    method: Annotated[str, typer.Option(help="Composition rule. Default: all rules and their best bound.")] = "best",
     as_json: Json = False,
 ) -> None:
-    """Add up what several releases cost: an upper bound on epsilon.
+    """Add up the costs of several releases to an upper bound on epsilon.
 
-    A RELEASE is MECHANISM:KEY=VALUE,... with multiplier (noise scale divided by how far replacing one record moves the
-    value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret),
-    alpha (stable).
+    A RELEASE is MECHANISM:KEY=VALUE,... and needs the key multiplier, the noise scale divided by the sensitivity to
+    replacing one record. A laplace or geometric release may have epsilon instead. A stable release also needs alpha.
+    The keys count and sampling (rate of the owner's secret Poisson sample) are optional.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
@@ -191,18 +190,18 @@ def calibrate(
     mechanism: Annotated[str, typer.Argument(help=f"One of {', '.join(EVENT_CLASSES)}.")],
     epsilon: Epsilon,
     delta: Delta = 0.0,
-    rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Number of releases that share the budget.")] = 1,
     sensitivity: Annotated[
-        float, typer.Option(help="How far one person can move the value, in the mechanism's norm.")
+        float, typer.Option(help="Sensitivity of the value to one person, in the mechanism's norm.")
     ] = 1.0,
-    sampling: Annotated[float, typer.Option(help="Poisson sampling rate, drawn by the owner in secret.")] = 1.0,
+    sampling: Annotated[float, typer.Option(help="Poisson sampling rate; the owner samples in secret.")] = 1.0,
     alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, 1 to 2.")] = None,
     multiplier: Annotated[
-        float | None, typer.Option(help="Instead: how many rounds fit with this noise scale/sensitivity?")
+        float | None, typer.Option(help="Show instead how many rounds this noise scale/sensitivity allows.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """How much noise a budget needs - or, with --multiplier, how many rounds it allows.
+    """Find the noise that a budget needs or, with --multiplier, the number of rounds that fit.
 
     Example:  parley budget calibrate gaussian --epsilon 1 --delta 1e-6 --rounds 100
     """
@@ -243,15 +242,15 @@ def calibrate(
 def compare(
     epsilon: Epsilon,
     delta: Delta = 1e-5,
-    dimension: Annotated[int, typer.Option(help="Numbers in one release.")] = 1,
+    dimension: Annotated[int, typer.Option(help="Number of coordinates in one release.")] = 1,
     sensitivity: Annotated[
-        float, typer.Option(help="L2 sensitivity; the L1 sensitivity is assumed to be sqrt(dimension) times it.")
+        float, typer.Option(help="L2 sensitivity; the assumed L1 sensitivity is sqrt(dimension) times as large.")
     ] = 1.0,
-    rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Number of releases that share the budget.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Mechanisms at equal privacy: how much noise each needs, and what stable noise costs by how the difference is
-    spread over coordinates.
+    """Compare the noise that mechanisms need for equal privacy. A second table shows the epsilon of stable noise by
+    the number of coordinates over which a difference spreads.
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
@@ -261,13 +260,13 @@ def compare(
     if as_json:
         print_json(content, inside=False)
         return
-    rows = [["mechanism", "guarantee", "noise scale", "E|noise| a number"]]
+    rows = [["mechanism", "guarantee", "noise scale", "E|noise| per number"]]
     for e in content["mechanisms"]:
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
         rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
     title = (
-        f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity "
-        f"{number(sensitivity)}"
+        f"Noise for ε = {number(epsilon)} in {counted(dimension, 'dimension')}, {counted(rounds, 'round')}, L2 "
+        f"sensitivity {number(sensitivity)}"
     )
     title += f" ({content['adjacency']})"
     console.print(terminal_table(rows, title))
@@ -283,12 +282,12 @@ def compare(
     console.print(
         terminal_table(
             table,
-            f"ε at δ = {number(delta)} of one release, by how the difference is spread over coordinates "
+            f"ε of one release at δ = {number(delta)}, by the spread of the difference over coordinates "
             f"({content['adjacency']})",
         )
     )
     console.print(
-        "Only the last column is a guarantee; the one-coordinate column repeats the dissertation.", style="dim"
+        "Only the last column is a guarantee; the one-coordinate column repeats the dissertation's ε.", style="dim"
     )
 
 
@@ -307,7 +306,7 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
     if check_alpha(alpha) == 2:
         raise SettingError(
-            "alpha = 2: that is Gaussian noise of standard deviation sqrt(2) times the scale; use gaussian"
+            "alpha = 2: expected gaussian, as this noise is Gaussian, of standard deviation sqrt(2) times the scale"
         )
     return partial(StableEvent, sampling=sampling, count=count, alpha=alpha, norm=norm)
 
@@ -356,5 +355,5 @@ def parse_release(text: str) -> Event:
     if "multiplier" in values:
         return make_event(positive(values["multiplier"], "multiplier"))
     if not issubclass(EVENT_CLASSES[name], PureEvent):
-        raise SettingError(f"{text}: epsilon=... is for pure noise of one scale; expected multiplier=...")
+        raise SettingError(f"{text}: epsilon=... is allowed only for laplace and geometric; expected multiplier=...")
     return make_event(positive(noise_multiplier(values["epsilon"], times), "multiplier"))

@@ -36,9 +36,9 @@ def explain_terms(file: Path, prior: float, as_json: bool) -> None:
     ]
     console.print(terminal_table(rows, terms.title))
     console.print(f"Protected: {protected}.")
-    console.print("This is for these terms alone. Other releases add to it, up to each ledger's lifetime budget.")
+    console.print("The table covers these terms alone. Other releases add to ε, up to each ledger's lifetime budget.")
     if len(found) > 1 and terms.privacy.shared_records == 1:
-        console.print("Someone in several of these tables has the sum of their ε, unless the terms set shared_records.")
+        console.print("For someone in several owners' tables the ε add up, unless the terms set shared_records.")
     console.print(caption(terms), style="dim")
 
 
@@ -46,21 +46,22 @@ def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
-        "For the worst table of an owner and someone who knows all other tables. Bits known: mutual information of it"
+        "The columns are for the worst table of an owner, against someone who knows all other tables. Bits known is "
+        "the mutual information between that table"
         if whole
-        else "For the worst person and someone who knows everybody else's records. Bits known: mutual information of "
-        "that person's records"
+        else "The columns are for the worst person, against someone who knows all other records. Bits known is the "
+        "mutual information between that person's records"
     )
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record: ε is the owner's own; the other columns are about a record "
-        f"shared with the owners whose answers reveal most."
+        else f" {copies} owners may hold the same record. The columns after δ are about a record shared with "
+        "the owners whose answers reveal most."
     )
     return (
-        f"{worst} with all that leaves under these terms, on average over its possible content. Factor of a guess: how "
-        "much likelier it becomes (min-entropy), known only without a delta. Except with: with a delta, the highest "
-        f"probability with which an answer reveals more than the column before it says.{shared} Neighbours: "
+        f"{worst} and all releases under these terms, averaged over possible contents. Factor of a guess is how many "
+        "times likelier a correct guess becomes (min-entropy), known only if δ is 0. Except with is the highest "
+        f"probability that the answers reveal more than the column before says.{shared} Neighbours: "
         f"{Adjacency.from_unit(terms.privacy.unit)}."
     )
 

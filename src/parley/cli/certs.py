@@ -14,11 +14,11 @@ from parley.validate import whole
 certs_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""Certificates that identify organisations to
-each other.
+    help="""Make certificates that identify organisations
+to each other.
 
-    One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it,
-    and sends a request. Both sides read the fingerprint to each other over the phone before they trust it.""",
+    One member keeps the authority (init, issue, renew, revoke). Every member makes a key, which never leaves the
+    member, and sends a request. Both sides compare the key's fingerprint over the phone before they trust it.""",
 )
 
 Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
@@ -42,16 +42,16 @@ def init_command(
     _show(folder / "ca.crt", made)
     console.print(f"{folder / 'ca.crl'}  the revocation list, still empty", soft_wrap=True)
     console.print(
-        "Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True
+        "Give ca.crt and ca.crl to every member. Keep ca.key offline: its holder can certify any name.", soft_wrap=True
     )
 
 
 @certs_app.command("request")
 def request_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The member's name, as the terms spell it.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.key and NAME.csr are written.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The member's name, spelled as in the terms.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.key and NAME.csr.")] = Path(),
 ) -> None:
-    """Make a key and a request for it. Send NAME.csr to the authority; NAME.key stays here.
+    """Make a key and its certificate request. Send NAME.csr to the authority; NAME.key must stay on this machine.
 
     Example:  parley certs request bank-a
     """
@@ -71,8 +71,8 @@ def issue_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Sign a member's request. First compare its fingerprint (parley certs show REQUEST) with the member over the
-    phone.
+    """Sign a member's request. First compare the request's fingerprint (parley certs show REQUEST) with the member
+    over the phone.
 
     Example:  parley certs issue bank-a.csr --authority authority
     """
@@ -90,7 +90,7 @@ def renew_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Extend a certificate. The name, key and fingerprint do not change.
+    """Extend a certificate. The certificate's name, key and fingerprint do not change.
 
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """
@@ -103,26 +103,26 @@ def renew_command(
 def revoke_command(
     authority: Authority,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Whose certificates. Default: nobody's; only renew the list.")
+        str | None, typer.Argument(metavar="NAME", help="Member to revoke. Default: only renew the revocation list.")
     ] = None,
-    days: Annotated[int, typer.Option(help="Days until members need a newer list.")] = 365,
+    days: Annotated[int, typer.Option(help="Days until members need a new revocation list.")] = 365,
 ) -> None:
-    """Revoke all certificates of a member that lost its key or left. The list, ca.crl, belongs next to each member's
-    ca.crt.
+    """Revoke all certificates of a member that lost its key or left. Each member keeps the revocation list, ca.crl,
+    next to ca.crt.
 
     Example:  parley certs revoke bank-a --authority authority
     """
     with extras():
         from parley.network.identity import certificate_authority
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
-    console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
+    console.print(f"{authority / 'ca.crl'}  revoked certificates: {len(listed)}", soft_wrap=True)
     until = (
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; renew it before then: parley certs revoke --authority "
-        f"{authority}"
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; renew the list before that date: parley certs revoke "
+        f"--authority {authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
-        'Give ca.crl to every member, to replace the previous one (settings, [identity]: revoked = "ca.crl").',
+        'Give ca.crl to every member, to replace the previous list (settings, [identity]: revoked = "ca.crl").',
         markup=False,
         soft_wrap=True,
     )
@@ -132,7 +132,7 @@ def revoke_command(
 def show_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")],
 ) -> None:
-    """Show whose certificate or request it is, its fingerprint, and when it ends."""
+    """Show the name and fingerprint of a certificate or request, and when a certificate expires."""
     with extras():
         from parley.network.identity import certificate_authority, certificates
     if b"CERTIFICATE REQUEST" not in file.read_bytes():

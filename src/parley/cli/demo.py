@@ -14,7 +14,7 @@ def demo(
     folder: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for tables, terms, models and report.")
     ] = Path("parley-demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the tables and the training's noise.")] = SEED,
+    seed: Annotated[int, typer.Option(help="Seed of the tables and of the training noise.")] = SEED,
     unions: Annotated[
         int | None,
         typer.Option("--unions", min=4, help="Number of credit unions, besides the large bank. Default: 39."),
@@ -22,8 +22,8 @@ def demo(
 ) -> None:
     """Forty credit unions decide whether to train together: who gains, who must be paid, the result, and a report.
 
-    Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes
-    DIR/report.html too.
+    The demo prints the commands for each step on the files in DIR, so you can continue from any step. The demo also
+    writes DIR/report.html.
     """
     from parley.workflows.demo import Demo
 

@@ -11,15 +11,15 @@ from parley.report.terminal import Terminal, show
 
 
 def forecast_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file. Its owners need no `data`.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need no `data`.")],
     pilot: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
+        Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
     ] = None,
     assume: Annotated[Path | None, typer.Option(metavar="TOML", help="Assumptions to use instead of a sample.")] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Also print `parley plan`, below the forecast.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Also print the result of `parley plan`.")] = False,
     delta: Annotated[
         float | None,
         typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too."),
@@ -30,30 +30,31 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Inside view of this private table; nothing leaves. Needs --owner."),
+        typer.Option(metavar="TABLE", help="Show this private table's inside view; nothing leaves. Needs --owner."),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
     differences: Differences = None,
     worth: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="With --inside: smallest saving that is worth it. Default: 0.005."),
+        typer.Option(metavar="SHARE", help="With --inside: smallest saving that justifies joining. Default: 0.005."),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the expected relative fitness by round.")
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Also print what the forecast rests on.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the assumptions behind the forecast.")] = False,
     track: Track = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the forecast (.html), with its figures.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Forecast the joint model from public knowledge: the terms and a pilot sample. Reads no private record.
+    """Forecast the joint model from public knowledge: the terms and a pilot sample. The command reads no private
+    record.
 
-    The verdict comes first: join if joining is worth it in at least 90% of draws, stay if in at most 10%, otherwise
-    unsure. An unsure verdict says what would settle it.
+    The verdict is join if joining is worth its price in at least 90% of draws, stay if in at most 10% of draws, and
+    unsure otherwise. If the verdict is not join, the forecast looks for terms that would be worth joining.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
@@ -65,7 +66,7 @@ def forecast_command(
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
     if inside is None or owner is None:
         if worth is not None:
-            raise SettingError("--worth: needs --inside")
+            raise SettingError("--worth: allowed only with --inside")
         found = forecast_terms(
             terms_file,
             Terminal(),
@@ -85,6 +86,6 @@ def forecast_command(
     kept = {"--track": track, "--report": report, "--plot": plot}
     for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items():
         if given:
-            why = "the inside view is not kept" if option in kept else "it belongs to the view from outside"
+            why = "the inside view is never saved" if option in kept else "only the public forecast has this option"
             raise SettingError(f"{option}: not allowed with --inside: {why}")
     show(look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth), as_json)

@@ -17,11 +17,11 @@ from parley.terms import load_terms
 host_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For one of the three (or two) parties that
-draw one noise for all owners: keep a journal, accept terms, serve.
+    help="""For one of the two or three parties that draw
+one noise for all owners: keep a journal, accept terms, and serve.
 
-    A host sees two of the three shares of every answer (or one of two) and learns nothing from them; two hosts together
-    see everything.""",
+    A host sees one of two shares, or two of three shares, of every answer, and learns nothing from these shares. Two
+    hosts together see everything.""",
 )
 
 
@@ -30,10 +30,10 @@ def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the host.")],
     name: Annotated[str, typer.Option(help="The host's name, as in the terms.")],
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address at which the others reach it.")
+        str, typer.Option(metavar="HOST:PORT", help="Address at which other parties reach the host.")
     ] = "0.0.0.0:7444",
 ) -> None:
-    """Write the settings and an empty journal.
+    """Write a host's settings and an empty journal.
 
     Example:  parley host init host-a --name host-a
     """
@@ -54,7 +54,7 @@ def accept_command(
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Read what the terms ask of a host, and accept them.
+    """Read what the terms require of a host, and accept the terms.
 
     Example:  parley host accept terms.toml --host host-a/host.toml --certificate learner.crt
     """
@@ -70,7 +70,7 @@ def accept_command(
 def serve_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
 ) -> None:
-    """Serve until told to stop (SIGTERM or Ctrl-C). Logs are JSON lines on stderr, without data.
+    """Run the host's daemon until SIGTERM or Ctrl-C. The log on stderr has JSON lines without data.
 
     Example:  parley host serve host-a/host.toml
     """
@@ -90,7 +90,7 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show which rounds were opened, were aborted, or wait. Checks the journal's chain; works while the daemon runs.
+    """Show which rounds were opened, were aborted, or wait, and check the journal's chain, also while the daemon runs.
 
     Example:  parley host journal host-a/host.toml
     """

@@ -19,28 +19,28 @@ def init_command(
     ] = None,
     owner: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=RECORDS", help="Owner whose table is elsewhere; ,EPS: its own epsilon. Repeatable."),
+        typer.Option(metavar="NAME=RECORDS", help="Owner whose table is elsewhere; ,EPS sets its epsilon. Repeatable."),
     ] = None,
     public: Annotated[Path | None, typer.Option(metavar="FILE", help="Public sample of the same kind of rows.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="What every owner promises. Default: asks for it (1).")
+        float | None, typer.Option(metavar="EPS", help="Epsilon of every owner. Default: a question that suggests 1.")
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option("--delta", metavar="DELTA", help="Also consider Gaussian noise at this delta; 0: pure epsilon."),
+        typer.Option("--delta", metavar="DELTA", help="Also try Gaussian noise at this delta; 0 means pure epsilon."),
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Three (or two) parties that draw one noise for all.")
+        str | None, typer.Option(metavar="A,B,C", help="Two or three parties that draw one noise for all owners.")
     ] = None,
     person: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that tells people apart, if people have several rows.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that identifies people, if people have several rows.")
     ] = None,
     records_per_person: Annotated[
-        int, typer.Option(metavar="K", help="With --person: at most this many rows per person count.")
+        int, typer.Option(metavar="K", help="With --person: largest number of rows per person that count.")
     ] = 1,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: by the target in the public sample."),
+        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: chosen by the public sample's target."),
     ] = None,
     exposure: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: the exposure column.")
@@ -53,7 +53,7 @@ def init_command(
         str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")
     ] = None,
     positive: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")
+        str | None, typer.Option(metavar="NAME", help="With two classes: the name that counts as 1.")
     ] = None,
     bounds: Annotated[
         list[str] | None,
@@ -61,32 +61,31 @@ def init_command(
     ] = None,
     dates: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=FORMAT", help="How a column's dates are written, such as %d/%m/%Y. Repeatable."),
+        typer.Option(metavar="COLUMN=FORMAT", help="Format of a column's dates, such as %d/%m/%Y. Repeatable."),
     ] = None,
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone: the public sample's names. Repeatable."
+            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone takes the public names. Repeatable."
         ),
     ] = None,
     merge: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column whose names differ only by capitals or spaces: merge them."),
+        typer.Option(metavar="COLUMN", help="Merge names in this column that differ only by capitals or spaces."),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Columns to learn from. Default: all usable ones.")
+        str | None, typer.Option(metavar="A,B,C", help="Columns to learn from. Default: all usable columns.")
     ] = None,
     columns: Annotated[
         str,
         typer.Option(metavar="WAY", help="How columns enter the model: lines, bins, hinges, trees, margin or best."),
     ] = "best",
     missing: Annotated[
-        str | None, typer.Option(metavar="WAY", help="Cells without a value: fill (default) or refuse.")
+        str | None, typer.Option(metavar="WAY", help="What to do with empty cells: fill (default) or refuse.")
     ] = None,
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
-        float | None,
-        typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model."),
+        float | None, typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model.")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the terms.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
@@ -102,18 +101,19 @@ def init_command(
     anyway: Annotated[
         bool, typer.Option("--force", "--anyway", help="Write terms even if column statistics would show little.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take the usual answers.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing, and take the default answers.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and ask nothing.")] = False,
 ) -> None:
-    """Write planned terms from files as they are; reads names, kinds and row counts of private tables.
+    """Write planned terms from files as they are. Of private tables, the command reads column names, kinds and row
+    counts.
 
-    If neither you, --public nor the file says whether a column holds numbers or names, its cells decide. A --person
-    column is read to see which rows belong together. Ranges and names of categories come from --public or from what you
-    declare, never from private rows. If nobody states them, the terms set part of epsilon aside to ask the owners with
-    noise. The command asks for what only people know; without --public that includes the kind of model, ranges and
-    names. --yes takes the usual answers. Then the planner chooses how best to spend the budgets, and the terms are
-    written with comments.
+    If neither you, --public nor the file says whether a column holds numbers or names, the column's cells decide. The
+    command reads a --person column to see which rows belong together. Ranges and names of categories come from --public
+    or your declarations, never from private rows. If nobody states ranges and names, the terms reserve part of epsilon
+    to ask the owners with noise. The command asks for facts that only people know, including the kind of model, ranges
+    and names if --public is missing. --yes takes the default answers. The planner then chooses how best to spend the
+    budgets, and the command writes the terms with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
@@ -123,7 +123,7 @@ def init_command(
     text = query_text(query, query_file)
     if uri is not None or text is not None or order_by or to is not None:
         if uri is None or text is None or not order_by or to is None:
-            raise SettingError("--uri, --query, --order-by, --to: expected all of them or none")
+            raise SettingError("--uri, --query, --order-by, --to: expected all four or none")
         take_with_prompt(uri, text, order_by, to, ask_password)
         taken = [to]
     typed = {

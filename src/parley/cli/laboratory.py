@@ -12,7 +12,7 @@ ENTRY_POINT_GROUP = "parley.laboratory"
 def _not_installed() -> None:
     """Recompute the figures and tables of a source document and compare them with the published ones.
 
-    The laboratory has it, which is not installed here: the extra 'lab' brings it.
+    The command belongs to the laboratory, which is not installed. The extra 'lab' installs it.
     """
     raise SettingError("this command needs the extra 'lab': pip install 'parley-dp[lab]'")
 

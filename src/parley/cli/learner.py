@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, which name the learner.")]
 Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")]
-OnlyOwners = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Only this owner; may be given several times.")
-]
+OnlyOwners = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Contact only this owner. Repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that they name. Each daemon keeps them for its people to read, for as many days as
-    its owner allows. Nothing is spent.
+    """Propose terms to the owners in the terms. Each owner's daemon keeps a proposal for the owner's people to read,
+    for as many days as the owner allows. A proposal spends no budget.
 
-    Paths and comments in the file stay here. Proposing the same terms again repeats the proposal, or makes a new one if
-    it lapsed or was withdrawn.
+    Paths and comments in the file are not sent. Proposing the same terms again repeats the proposal, or makes a new
+    proposal if the first one lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -75,7 +73,9 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         local_owners = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
         if local_owners:
             console.print(
-                f"Not sent to {', '.join(sorted(local_owners))}: that table is here.", markup=False, soft_wrap=True
+                f"Not sent to owners with a table on this machine: {', '.join(sorted(local_owners))}.",
+                markup=False,
+                soft_wrap=True,
             )
         console.print(f"terms {terms.hash}", style="dim", soft_wrap=True)
     if any(each["state"] is None for each in replies):
@@ -85,7 +85,7 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
 learner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="For the analyst who trains: run the rounds with owners on other machines.",
+    help="For the analyst: propose terms to owners on other machines, and train with them.",
 )
 
 
@@ -102,8 +102,7 @@ def run_command(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="If the learner is an owner: its personal model (stays inside)."),
+        Path | None, typer.Option(metavar="FILE", help="If the learner is an owner: its personal model (stays inside).")
     ] = None,
     track: Track = None,
     differences: Differences = None,
@@ -114,11 +113,13 @@ def run_command(
     """Train one joint model under the terms, with the same rounds as `parley train` and each owner behind its own
     daemon.
 
-    A broken connection, a restarted owner or a killed command costs no budget: questions are asked again and get the
-    stored answers. The terms say whether the learner waits for late owners, skips them or stops (quorum, straggler).
+    A broken connection, a restarted owner or a killed command costs no budget: the learner repeats its questions and
+    gets the stored answers. The keys quorum and straggler say whether the learner waits for late owners, skips them or
+    stops.
 
-    --force releases a model even if the forecast says that the zero model or the public sample's own is better, or that
-    no owner gains (for ratings: that owners do better alone). It also releases if some people may have another ledger.
+    --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
+    that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if
+    some people may have another ledger.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """

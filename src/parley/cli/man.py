@@ -27,7 +27,7 @@ EXAMPLE = "Example:"
 
 def man_command(
     to: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the pages; replaces those of an earlier version.")
+        Path, typer.Option(metavar="DIR", help="Folder for the pages, which replace pages of earlier versions.")
     ],
 ) -> None:
     """Write the manual pages of all commands, for `man parley`, `man parley-train` and so on.

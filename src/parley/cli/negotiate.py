@@ -11,7 +11,7 @@ from parley.report.terminal import Terminal, show
 
 def negotiate_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help="The terms file; its owners need `value` and `privacy_cost`.")
+        Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need `value` and `privacy_cost`.")
     ],
     pilot: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
@@ -20,11 +20,11 @@ def negotiate_command(
         float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
     ] = None,
     value: Annotated[
-        float | None, typer.Option(metavar="MONEY", help="Worth of one unit of test cost, for owners that state none.")
+        float | None, typer.Option(metavar="MONEY", help="Value of one unit of test cost, for owners without `value`.")
     ] = None,
     privacy_cost: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners that state none."),
+        typer.Option(metavar="MONEY", help="Cost of one unit of epsilon, for owners without `privacy_cost`."),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
@@ -33,7 +33,8 @@ def negotiate_command(
         bool, typer.Option("--truthful", help="Also price payments under which no owner gains by misstating costs.")
     ] = False,
     max_price: Annotated[
-        float | None, typer.Option(metavar="MONEY", help="With --truthful: the largest privacy cost weight paid for.")
+        float | None,
+        typer.Option(metavar="MONEY", help="With --truthful: the largest weight of a privacy cost to pay."),
     ] = None,
     keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
     differences: Differences = None,
@@ -41,10 +42,10 @@ def negotiate_command(
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the payoffs by budget, and the quality by spending.")
     ] = None,
     plot_owners: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw what joining pays by the number of owners.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the payoff of joining by the number of owners.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the negotiation (.html), with its figures.")
@@ -53,12 +54,11 @@ def negotiate_command(
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
-    Without `value` and `privacy_cost` it prints what joining saves each owner at the terms' budgets, and from which
-    value on joining pays. An owner that joins gets value × (test cost alone − together) − its privacy cost. It may keep
-    its own model if that is better, unless --no-keep-own is given. An owner that stays out trains alone and gets 0. An
-    equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all
-    owners have the same budget. The budgets in the file are used only by a pilot run, which measures the price of noise
-    at them.
+    Without `value` and `privacy_cost`, the command prints how much each owner saves by joining at the terms' budgets,
+    and the value from which joining pays. An owner that joins gets value × (test cost alone − together) − its privacy
+    cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An owner that stays
+    out trains alone and gets 0. In an equilibrium, no owner gains by changing its own budget. With privacy.noise =
+    "shared" all owners have the same budget. Only a pilot run uses the file's budgets, to measure the price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

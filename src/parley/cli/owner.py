@@ -39,10 +39,10 @@ owner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="""For an organisation with a private table:
-create its ledger, accept terms, answer learners, and see what was spent.
+create a ledger, accept terms, answer learners, and see the spending.
 
-    The table, the ledger and the noise stay with the owner's daemon. Learners send it questions; it executes nothing it
-    is sent.""",
+    The table, the ledger and the noise stay with the owner's daemon. Learners send questions to the daemon, which
+    executes nothing that it receives.""",
 )
 
 
@@ -61,23 +61,26 @@ def init_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for settings and ledger.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
-        Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, .arrow, folder, s3://...).")
+        Path, typer.Option(metavar="FILE", help="The owner's private table (.csv, .parquet, .arrow, folder, s3://...).")
     ],
     lifetime: Annotated[
-        float, typer.Option(metavar="EPS", help="Largest epsilon that all agreements together may ever cost. For ever.")
+        float,
+        typer.Option(
+            metavar="EPS", help="Largest epsilon that all agreements together may ever cost; cannot be changed."
+        ),
     ],
-    lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
+    lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of the lifetime budget.")] = 0.0,
     rule: Annotated[
-        LifetimeRule, typer.Option(help="How agreements add up, for ever: simple (ε and δ) or zcdp.")
+        LifetimeRule, typer.Option(help="Permanent rule for adding up agreements: simple (ε and δ) or zcdp.")
     ] = LifetimeRule.simple,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address at which learners reach it.")
+        str, typer.Option(metavar="HOST:PORT", help="Address at which learners reach the daemon.")
     ] = "0.0.0.0:7443",
 ) -> None:
     """Create the settings and the ledger of one table, with its lifetime budget.
 
-    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' their ρ adds up, so more agreements with
-    Gaussian noise or many rounds fit; it needs a DELTA above 0 and cannot hold terms with noise = "shared".
+    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' the ρ of agreements adds up, so more
+    agreements with Gaussian noise or many rounds fit. 'zcdp' needs a DELTA above 0 and excludes noise = "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -85,18 +88,17 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if similar_books is not None:
         warn(
-            f"{similar_books} has the ledger of a table with the same keys and columns. If both tables are about "
-            "the same "
-            f"people, this new ledger is a second budget, which nobody promised them: move {folder} away now, while it "
-            "is unused, and use the existing one."
+            f"{similar_books} has the ledger of a table with the same keys and columns. If both tables are about the "
+            f"same people, this new ledger gives these people a second budget, which nobody promised: move {folder} "
+            "away now, before its first use, and use the existing ledger."
         )
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or one noise for all. If "
-            f"it should: move {folder} out of its parent folder now, while it is unused, and run init again."
+            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or one noise for all. To "
+            f"change the delta, move {folder} out of its parent folder now, before its first use, and run init again."
         )
     acceptance.warn_if_exposed(folder)
-    console.print(f"{folder / 'owner.toml'}  settings: read them before the first start", soft_wrap=True)
+    console.print(f"{folder / 'owner.toml'}  settings: read this file before the first start", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
         f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, δ = "
@@ -109,27 +111,28 @@ def init_command(
 @owner_app.command("accept")
 def accept_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or a proposal's first digits.")
+        Path, typer.Argument(metavar="TERMS|HASH", help="The terms file, or the first digits of a proposal's hash.")
     ],
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")
+        bool, typer.Option("--relay", help="Let relays on this machine ask too, at the settings' socket.")
     ] = False,
     peer: acceptance.Peer = False,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     other_books: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Why the table may have another ledger; the ledger keeps it.")
+        str | None,
+        typer.Option(metavar="REASON", help="Why the table may have another ledger; the ledger stores the reason."),
     ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Read what the terms promise and cost, and accept them. From then on the daemon answers under them, up to their
-    budget.
+    """Read what the terms promise and cost, and accept the terms. The daemon then answers under the terms, up to
+    their budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or its first digits. Then only the key that proposed may ask,
-    or that of --certificate or --peer, and with --relay also relays.
+    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. After accepting a proposal,
+    only the proposer's key may ask, or instead the key of --certificate or --peer. With --relay, relays may ask too.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
@@ -145,14 +148,14 @@ def accept_command(
     acceptance.show_summary(offer, as_json)
     (errors_console if as_json else console).print(KEEP_INSIDE_NOTE, style="dim")
     offer.require_room()
-    agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
+    agreed = yes or typer.confirm("Accept, and reserve the budget for ever?", err=True)
     with unchanged(proposal, settings_file):
         acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 
 
 @owner_app.command("serve")
 def serve_command(settings_file: SettingsFile) -> None:
-    """Answer learners until told to stop (SIGTERM or Ctrl-C). Logs are JSON lines on stderr, without data.
+    """Answer learners until SIGTERM or Ctrl-C. The log on stderr has JSON lines without data.
 
     Example:  parley owner serve bank-a/owner.toml
     """
@@ -179,10 +182,10 @@ def inbox_command(
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """List the terms that certified learners proposed: by whom, when, and their state. They are not in the ledger.
+    """List the terms that certified learners proposed, with proposer, time and state. The ledger holds no proposals.
 
-    With TERMS, show what accepting them would mean: what `parley owner accept` prints, the other owners, and what would
-    be left of the lifetime budget. Nothing is accepted.
+    With TERMS, show the effect of accepting these terms: the summary of `parley owner accept`, the other owners, and
+    the rest of the lifetime budget. The command accepts nothing.
 
     Example:  parley owner inbox bank-a/owner.toml
 
@@ -192,7 +195,7 @@ def inbox_command(
     inbox = open_inbox(settings)
     if named is None:
         if public or preparation or certificate or peer:
-            raise SettingError("--public, --preparation, --certificate, --peer: expected with the hash of a proposal")
+            raise SettingError("--public, --preparation, --certificate, --peer: allowed only with a proposal's hash")
         _list(inbox, settings, as_json)
         return
     proposal = inbox.find(named)
@@ -230,10 +233,10 @@ def refuse_command(
     named: TermsHash,
     settings_file: SettingsOption,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="The reason, without figures of the table; the learner reads it.")
+        str, typer.Option(metavar="TEXT", help="Reason that the learner reads. Give no figures of the table.")
     ],
 ) -> None:
-    """Refuse proposed terms, with a reason that is kept. Accepting them later is still possible.
+    """Refuse proposed terms, and store the reason. You can still accept refused terms later.
 
     Example:  parley owner refuse 3f0c91d2 --owner bank-a/owner.toml --reason "an epsilon of 0.5 at most"
     """
@@ -251,7 +254,7 @@ def offered_terms(
         terms = load_terms(named)
         if public is not None or preparation is not None:
             raise SettingError(
-                "--public, --preparation: expected with the hash of a proposal; a terms file names these files itself"
+                "--public, --preparation: allowed only with a proposal's hash; a terms file names these files itself"
             )
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))

@@ -14,7 +14,7 @@ from parley.report.terminal import Terminal, console, print_json
 if TYPE_CHECKING:
     from parley.data.sources.manifest import Manifest
 
-URI = "Database: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE; without password."
+URI = "Database, without a password: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE."
 QueryFile = Annotated[
     Path | None, typer.Option("--query-file", metavar="FILE", help="A file with the query, instead of --query.")
 ]
@@ -24,9 +24,9 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the d
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     order_by: Annotated[
-        list[str], typer.Option(metavar="KEY", help="Column that orders the rows; it counts as public. Repeatable.")
+        list[str], typer.Option(metavar="KEY", help="Column that orders the rows and counts as public. Repeatable.")
     ],
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the table; must not exist.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the table.")],
     query: Annotated[str | None, typer.Option(metavar="SQL", help="The query; one row per record.")] = None,
     query_file: QueryFile = None,
     ask_password: AskPassword = False,
@@ -36,8 +36,8 @@ def snapshot_command(
 ) -> None:
     """Copy the rows of a query, as of one moment, from a database into a folder of Parquet files that never changes.
 
-    Types are those that the database declares or the query casts to. Rows are in the order of KEY, and no two keys may
-    be equal. If the command ends early, nothing is left; it is never resumed.
+    Columns have the types that the database declares or the query casts to. Rows are in the order of KEY, and no two
+    keys may be equal. A command that ends early leaves nothing, and cannot be resumed.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
@@ -57,8 +57,8 @@ def snapshot_command(
     )
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
-        f"Next: if the table already has a ledger, keep it: set table = {str(to.resolve())!r} in its owner.toml and "
-        "agree on new terms. Only a table without a ledger gets one: parley owner init",
+        f"Next: if the table already has a ledger, keep the ledger, set table = {str(to.resolve())!r} in its "
+        "owner.toml and agree on new terms. Only for a table without a ledger, run parley owner init",
         style="dim",
         markup=False,
         soft_wrap=True,

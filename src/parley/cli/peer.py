@@ -27,10 +27,10 @@ peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="""For an owner under gossip terms, which have
-no centre: ask its own daemon and mix with its neighbours.
+no centre: ask its own daemon and mix points with its neighbours.
 
-    Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. A killed peer
-    continues where it stopped.""",
+    Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. With --resume, a
+    killed peer continues where it stopped.""",
 )
 
 
@@ -42,18 +42,18 @@ def peer() -> None:
 @peer_app.command("run")
 def run_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, algorithm = "gossip".')
+        Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, with algorithm = "gossip".')
     ],
     settings_file: Annotated[
         Path,
         typer.Option(
-            "--owner", metavar="OWNER", help="The owner's settings, owner.toml, with its peer and the neighbours."
+            "--owner", metavar="OWNER", help="The owner's settings, owner.toml, which name peer and neighbours."
         ),
     ],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if one exists.")] = False,
     deadline: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time after which late neighbours are named; also waited at the end."),
+        typer.Option(metavar="SECONDS", help="Time until warnings name late neighbours, and waiting time at the end."),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: beside TERMS.")
@@ -63,13 +63,13 @@ def run_command(
     anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one owner's part of training without a centre: one noisy gradient per round from its own daemon, mixed with
-    what its neighbours send.
+    """Run one owner's part of training without a centre. In each round, the peer mixes points with its neighbours and
+    uses one noisy gradient of its own daemon.
 
-    Each owner first accepts the terms with `parley owner accept --peer` and serves (parley owner serve). Neighbours may
-    start in any order and are waited for. If it is killed at any moment, the same command with --resume continues with
-    the same questions, answers and messages. It ends with the mean of all owners' points, the same everywhere. Logs are
-    JSON lines on stderr.
+    Each owner first accepts the terms with `parley owner accept --peer` and runs `parley owner serve`. Neighbours may
+    start in any order; a peer waits for its neighbours. If a peer is killed at any moment, the same command with
+    --resume continues with the same questions, answers and messages. Every peer ends with the same model, the mean of
+    all owners' points. The log on stderr has JSON lines.
 
     Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
     """
@@ -127,8 +127,8 @@ def run_peer(
                 run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)
             ):
                 warn(
-                    f"{name}: did not report that it finished; if it still needs something, the same command with "
-                    f"--resume serves it again"
+                    f"{name}: did not report that it finished; if {name} still needs messages, run the same command "
+                    "with --resume"
                 )
     finally:
         neighbourhood.close()

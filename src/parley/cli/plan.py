@@ -10,21 +10,21 @@ from parley.report.terminal import Terminal, show
 
 
 def plan_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file. Its owners need no `data`.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need no `data`.")],
     pilot: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
+        Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
     ] = None,
     assume: Annotated[
         Path | None,
-        typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions, as for `parley forecast`."),
+        typer.Option(metavar="TOML", help="Assumptions to use instead of a sample, as for `parley forecast`."),
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' own."
+            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' delta."
         ),
     ] = None,
     write: Annotated[
@@ -34,10 +34,11 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. Reads no private record.
+    """Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no
+    private record.
 
-    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and prints
-    what each choice would be worth. It changes neither anyone's epsilon nor where noise is drawn.
+    On public rows, the planner tries the choices that the terms leave open, with the noise that the owners' budgets
+    need, and prints the worth of each choice. The planner changes neither an owner's epsilon nor where noise is drawn.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -50,14 +51,14 @@ def plan_command(
 
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which nobody has accepted yet.")],
-    write: Annotated[Path, typer.Option(metavar="TERMS2", help="New terms; their pinned numbers go next to them.")],
+    write: Annotated[Path, typer.Option(metavar="TERMS2", help="File for new terms, next to their pinned numbers.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Freeze the preprocessing constants next to the terms file, so that all parties use the same ones on any machine.
+    """Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.
 
     Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
-    public sample; but if a sample spreads equally in several directions, machines may find different ones. The new
-    terms have another hash, so every owner accepts them anew. Nothing is asked or spent.
+    public sample. If a sample spreads equally in several directions, machines may find different constants. The new
+    terms have another hash, so every owner must accept the new terms. The command asks nobody and spends nothing.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

@@ -18,16 +18,16 @@ def predict_command(
     ],
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw survival curves, or what each column adds (.png, .svg, .pdf)."),
+        typer.Option(metavar="FILE", help="Draw survival curves, or each column's contribution (.png, .svg, .pdf)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
-    """Predict with a trained model: writes the rows of a table with the predictions as further columns.
+    """Predict with a trained model, and write a table's rows with the predictions as further columns.
 
-    Numbers are in the target's own units. Classes have their names and, if the model gives them, a column of
-    probabilities each. Counts are rates times the exposures in the table. For survival models the file holds the
-    expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine; FILE also
-    holds the private rows.
+    Predicted numbers are in the target's own units. Predicted classes are names, each with a column of probabilities if
+    the model has probabilities. Predicted counts are rates times the exposures in the table. For survival models the
+    file holds the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this
+    machine; FILE also holds the private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

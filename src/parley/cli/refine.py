@@ -12,20 +12,20 @@ def refine_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained under.")],
-    owner: Annotated[str, typer.Option(help="Whose own rows.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms of the model's training.")],
+    owner: Annotated[str, typer.Option(help="Owner of the rows.")],
     save: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the personal model, which must stay with the owner.")
     ],
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table. Default: `data` in the terms.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Personalise the joint model with your own rows.
 
-    It fits a ridge towards the joint model, then boosted trees on top of it, then trees without it. Cross-validation on
-    the owner's training rows decides how much of each is kept. If it shows no gain beyond a standard error, the joint
-    model stays as it is. Held-out rows are not touched, so `parley score` can judge the outcome. Nothing is spent and
-    nothing leaves; the personal model has no guarantee and must stay inside.
+    The command fits a ridge towards the joint model, boosted trees on top, and trees without the joint model.
+    Cross-validation on the owner's training rows decides how much of each to keep. Without a gain beyond a standard
+    error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the result. Nothing
+    is spent and nothing leaves. The personal model has no guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

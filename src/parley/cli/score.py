@@ -13,20 +13,21 @@ def score_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained under.")],
-    owner: Annotated[str | None, typer.Option(help="Which owner judges.")] = None,
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms of the model's training.")],
+    owner: Annotated[str | None, typer.Option(help="Owner that judges the model.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Score all owners whose `data` are on this machine.")] = False,
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table. Default: `data` in the terms.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page about it (.html), for the owner's own eyes.")
+        Path | None, typer.Option(metavar="FILE", help="Write a page (.html) for the owner's own eyes.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Is the joint model better for us? Compares it with the model the owner can train alone, on its own held-out rows.
+    """Compare the joint model with the model that an owner can train alone, on the owner's held-out rows.
 
-    The table also shows the owner's personal model, which `parley refine` makes from the joint one; the model alone
-    comes from the same procedure without it. MODEL may also be a file that `parley refine` saved. Owners differ, so a
-    forecast for all is not a verdict for each. The output is computed from private rows: keep it inside.
+    The table also shows the owner's personal model, which `parley refine` makes from the joint model. The same
+    procedure makes the model alone, but without the joint model. MODEL may also be a file that `parley refine` saved.
+    Owners differ, so a forecast for all owners is no verdict for each owner. The output is computed from private rows:
+    keep it inside.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """

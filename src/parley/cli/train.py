@@ -13,10 +13,10 @@ from parley.report.terminal import Terminal, show
 
 def train_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help="The terms file (TOML). Each owner in it needs its `data`.")
+        Path, typer.Argument(metavar="TERMS", help="The terms file (TOML), in which each owner needs `data`.")
     ],
-    replicates: Annotated[int, typer.Option(help="Parallel runs of a simulation, for quartiles.")] = 1,
-    seed: Annotated[int | None, typer.Option(help="Makes a simulation repeatable.")] = None,
+    replicates: Annotated[int, typer.Option(help="Number of parallel runs of a simulation, for quartiles.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed that makes a simulation repeatable.")] = None,
     ledgers: Annotated[
         Path | None,
         typer.Option(
@@ -24,11 +24,10 @@ def train_command(
         ),
     ] = None,
     lifetime: Annotated[
-        float | None,
-        typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of new ledgers; it never changes."),
+        float | None, typer.Option(metavar="EPS", help="With --ledgers: permanent lifetime epsilon of new ledgers.")
     ] = None,
     lifetime_delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget. Default: 0.")
+        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the lifetime delta. Default: 0.")
     ] = None,
     differences: Differences = None,
     speeds: Speeds = None,
@@ -40,7 +39,7 @@ def train_command(
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness by rounds (.png, .svg, .pdf).")
     ] = None,
     shapes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw what each column adds, for bins and boosted trees.")
+        Path | None, typer.Option(metavar="FILE", help="Draw each column's contribution, for bins and boosted trees.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
@@ -53,14 +52,14 @@ def train_command(
 ) -> None:
     """Train one joint model under the terms, on this machine.
 
-    Without --ledgers this is a simulation: it shows what training under these terms would give, with relative fitness
-    (how far the model is from the one without privacy) and the task's own metrics on held-out rows. With --ledgers it
-    is a release: safe noise, debited for ever. After a crash the same command continues where it stopped; a finished
-    run repeats its stored answers for free. --lifetime creates missing ledgers. A table has one ledger; a second one
-    spends outside the books.
+    Without --ledgers the command simulates, and shows the relative fitness (excess cost over the model without privacy)
+    and the task's metrics on held-out rows. With --ledgers the command releases: safe noise, debited for ever. After a
+    crash the same command continues where it stopped; a finished run repeats its stored answers for free. --lifetime
+    creates missing ledgers. A table has one ledger; spending from a second ledger is not counted in the first.
 
-    --force releases a model even if the forecast says that the zero model or the public sample's own is better, or that
-    no owner gains (for ratings: that owners do better alone). It also releases if some people may have another ledger.
+    --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
+    that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if
+    some people may have another ledger.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

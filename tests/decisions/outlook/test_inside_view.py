@@ -195,7 +195,7 @@ def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
     with pytest.raises((DataError, SettingError)):
         inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
     terms, stated = terms_for(4000, 100, tmp_path=tmp_path), Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0)
-    with pytest.raises(DataError, match="compares own rows with public ones"):  # moments and assumptions have no rows
+    with pytest.raises(DataError, match="compares an owner's rows with public rows"):  # moments and assumptions have no rows
         inside_view(terms, parley.Owner("b", regression_table(100)), stated)
 
 
@@ -209,7 +209,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
     shown = " ".join(CliRunner().invoke(app, arguments).output.split())
     assert f"{told['verdict'].capitalize()}: joining is expected to save" in shown
     assert "keep it inside" in shown
-    assert "needs --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
+    assert "only with --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
     assert (
         json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["owners"][0]["verdict"]
         == "stay"
@@ -245,7 +245,7 @@ def test_the_terms_own_price_decides(tmp_path):
     assert dear["price"] == pytest.approx(20.0 * 50 / 10)
     assert dear["least"] == pytest.approx(100 + LEAST_GAIN * told["alone"])
     assert told["verdict"] == "stay"
-    assert "fall below the 100 needed to be worth it, of which 100 pays for privacy (privacy_cost / value)" in page
+    assert "fall below the 100 that joining must save, of which 100 pays for privacy (privacy_cost / value)" in page
     cheap, _ = asked("c", 1e-6)
     assert cheap["owners"][0]["verdict"] != "stay"
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})

@@ -181,7 +181,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     accepted = runner.invoke(app, arguments, input="y\n")
     assert f"Accepted: terms {terms.hash[:16]}" in accepted.output
     assert (
-        "nothing more, because these terms are already accepted. Of the lifetime budget"
+        "nothing more, because you have already accepted them. The lifetime budget"
         in runner.invoke(app, arguments, input="y\n").output
     )
     wrong = runner.invoke(app, [*arguments[:-1], str(tmp_path / "b.crt"), "--yes"])
@@ -197,7 +197,8 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "Test",
         "learner",
         "0 of 8",
-        "is reserved for accepted terms, of which 0 is spent",
+        "Accepted terms have reserved ε = ",
+        "of which 0 is spent",
         "chain unbroken",
     ):
         assert words in " ".join(shown.stdout.split())
@@ -288,7 +289,7 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     made = init("home")
     assert made.exit_code == 0
-    assert "while it is unused, and run init again" in made.stderr  # it has no delta
+    assert "before its first use, and run init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
     assert "already has a ledger there" in refused
     assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused

@@ -79,10 +79,10 @@ def test_a_ledger_that_was_copied_and_put_back_answers_nothing_twice(bank, kille
         assert (bank.log("a")[-1]["entries"], bank.log("a")[-1]["head"]) == (42, told.head.hash)
     (bank.folder / "a.ledger-wal").unlink(missing_ok=True)
     shutil.copy(bank.folder / "a.ledger.copy", bank.folder / "a.ledger")
-    assert "rolled back or replaced. It had 42 rows" in refused_start(bank)
+    assert "rolled back or replaced. The ledger had 42 rows" in refused_start(bank)
     for file in ("a.ledger", "a.ledger-wal"):
         shutil.copy(bank.folder / f"{file}.copy", bank.folder / file)
-    assert "rolled back or replaced. It had 42 rows; the 12 rows there now" in refused_start(bank)
+    assert "rolled back or replaced. The ledger had 42 rows, which the present 12 rows" in refused_start(bank)
     settings = ["--owner", bank.folder / "a.toml"]
     with pytest.raises(LedgerError, match="rolled back or replaced"):
         run("owner", "accept", bank.folder / "terms.toml", *settings, "--yes")
@@ -181,7 +181,7 @@ def test_terms_whose_file_is_missing_stop_the_daemon_until_they_are_accepted_aga
     run("owner", "accept", bank.folder / "terms.toml", *settings, "--yes")
     (bank.folder / "accepted-a" / f"{terms.hash}.json").unlink()
     run("owner", "close", terms.hash[:16], *settings, "--yes")
-    with pytest.raises(Refusal, match="0 begin so"):
+    with pytest.raises(Refusal, match="0 agreements match"):
         run("owner", "close", "nothing", *settings, "--yes")
     run("owner", "accept", bank.folder / "other.toml", *settings, "--yes")
     assert "closed" in run("owner", "ledger", bank.folder / "a.toml")

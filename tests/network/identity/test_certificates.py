@@ -310,7 +310,7 @@ def test_the_commands_speak_to_people(tmp_path):
     assert "expires in 8 days" in renewed.output
     assert "for bank-a" in run.invoke(app, ["certs", "show", f"{folder}/bank-a.crt"]).output
     assert isinstance(run.invoke(app, ["certs", "init", folder]).exception, CertificateError)
-    assert "certificates taken back: 2" in run.invoke(app, ["certs", "revoke", "bank-a", "--authority", folder]).output
+    assert "revoked certificates: 2" in run.invoke(app, ["certs", "revoke", "bank-a", "--authority", folder]).output
     listed = run.invoke(app, ["certs", "revoke", "--authority", folder]).output
-    assert "certificates taken back: 2" in listed
+    assert "revoked certificates: 2" in listed
     assert "[identity]: revoked" in listed

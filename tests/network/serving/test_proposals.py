@@ -113,8 +113,8 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     summary = [line for line in accepting.stdout.splitlines() if not line.startswith("Learner:")]
     assert [line for line in summary if line.strip() and line not in shown.stdout.splitlines()] == []
     assert f"the key {facts['key'][:16]}" in shown.stdout
-    assert "Other owners in these terms: none." in shown.stdout
-    assert "What is left afterwards: ε = 1 of 2" in shown.stdout
+    assert "These terms name no other owners." in shown.stdout
+    assert "These terms leave ε = 1 of 2" in shown.stdout
     assert (served.folder / "a.ledger").read_bytes() == ledger
     refused = run("owner", "refuse", terms.hash[:16], "--owner", owner, "--reason", "ask on Monday")
     assert refused.exit_code == 0
@@ -165,7 +165,7 @@ def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
     own.write_text(re.sub(r"(?m)^a = .*$", 'a = { own = "a.toml" }', addresses))
     sent = run("learner", "propose", served.folder / "terms.toml", "--owners", own)
     assert sent.exit_code == 0, sent.output
-    assert "Not sent to a: that table is here." in sent.output
+    assert "Not sent to owners with a table on this machine: a." in sent.output
 
 
 def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(served):
