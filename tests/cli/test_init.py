@@ -116,7 +116,7 @@ def test_a_release_says_what_it_left_and_what_comes_next(files, written):
     ledgers = ("--ledgers", files / "books", "--lifetime", 1, "--lifetime-delta", 1e-6, "--other-books", "a test")
     train = invoke("train", files / "terms.toml", *ledgers, "--force", "--save", files / "again.json")
     again = invoke("train", files / "terms.toml", *ledgers, "--save", files / "again.json")
-    assert "Done: this is the same model again" in " ".join(again.output.split())
+    assert "Done: the model is the same as before" in " ".join(again.output.split())
     said = " ".join(train.output.split())
     assert "Done: the model is released" in said
     assert "again.json" in said[said.index("Written:") :]
@@ -134,7 +134,7 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert terms.model.missing == "fill"
     assert terms.model.features == ("age", "income", "job", "smoker")
     assert [(part.name, part.records) for part in terms.owners] == [("north-clinic", 4000), ("south", 3000)]
-    assert "# what all answers together may tell about a person" in text
+    assert "# most that all answers together may reveal about a person" in text
     assert "patient_id" in written.output
     assert "Parley read only the column names" in " ".join(written.output.split())
     assert "Planned:" in text
@@ -246,7 +246,8 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert terms.privacy.scale_epsilon == pytest.approx(0.2)
     said = " ".join(run.output.split())
     assert re.search(
-        r"whether these columns hold numbers or names: income, job, smoker\. The terms make that public", said
+        r"these columns hold numbers or names: income, job, smoker\. The terms make the kinds of columns public",
+        said,
     )
     assert "parley column-stats" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
@@ -304,7 +305,9 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             model = draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False).terms.model
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
-        with pytest.raises(SettingError, match=r"these columns hold: income\. If you declare .* No terms were written"):
+        with pytest.raises(
+            SettingError, match=r"content of these columns: income\. If you declare .* No terms were written"
+        ):
             draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):
         with pytest.raises(SettingError, match="No terms were written") as refused:
@@ -318,7 +321,7 @@ def test_questions_without_answers_name_the_way_out(files, tmp_path):
     """Nobody is at the keyboard: a script, or a build."""
     run = invoke("init", *tables(files), "--target", "outcome", "--write", tmp_path / "t.toml", input="")
     assert isinstance(run.exception, SettingError)
-    assert "give --yes or the options that answer them" in str(run.exception)
+    assert "give --yes or the options that answer the questions" in str(run.exception)
 
 
 @pytest.mark.parametrize("names", ["diseased", "healthy,diseased,other", "diseased,diseased"])

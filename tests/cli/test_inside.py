@@ -229,6 +229,6 @@ def test_what_a_simulation_leaves_on_the_disk_says_it_too(desk, monkeypatch):
     assert typed("heterogeneity", "differing.toml", "--seed", "1", "--save", "apart.json").code == 0
     assert json.loads((desk / "apart.json").read_text())["inside"] is True
     with pytest.raises(
-        DataError, match="computed this from private rows, so it must stay inside"
+        DataError, match="computed this file from private rows, so the file must stay inside"
     ):  # else it would come out of a plan as if it were public
         Heterogeneity.load(desk / "apart.json")

@@ -129,15 +129,15 @@ def test_mistakes_are_sentences(folder):
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])
     assert run.exit_code == 0
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--balanced"])
-    assert "needs --target" in str(run.exception)
+    assert "only with --target" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1e-9"])
     assert "at best" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--write", str(folder / "none" / "x.toml")])
     assert "folder does not exist" in str(run.exception)
     (folder / "dear.toml").write_text(TERMS.replace("weight = 0.0", "weight = 1000.0"))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--write", str(folder / "x.toml")])
-    assert "nobody joins" in str(run.exception)
-    assert "In its best coalition" in run.output
+    assert "no owner joins" in str(run.exception)
+    assert "in its best coalition" in run.output
     assert not (folder / "x.toml").exists()
 
 
@@ -149,7 +149,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
     words = " ".join(run.output.split())
     assert words.startswith("Nobody joins: no coalition exists in which every member does better than alone.")
-    assert "In its best coalition, with the budget it prefers" in words
+    assert "in its best coalition, with the budget that it prefers" in words
     assert "parley negotiate TERMS --target 0.01" in words
     content = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--json"]).stdout)
     found = {wish["name"]: wish for wish in content["wishes"]}
@@ -192,7 +192,7 @@ def test_truthful_payments_stand_beside_contracts(folder):
     assert run.exit_code == 0, run.output
     words = " ".join(run.output.split())
     assert "Contracts (c) and truthful payments (t)" in words
-    assert "no owner gains by stating another cost" in words
+    assert "no owner gains by stating a false cost" in words
     content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     truthful = content["truthful"]
     assert truthful["relative_fitness"] <= 1.0
@@ -218,10 +218,10 @@ def test_truthful_payments_are_refused_where_they_do_not_exist(folder):
     terms = str(folder / "terms.toml")
     assert "needs --truthful" in str(CliRunner().invoke(app, ["negotiate", terms, "--max-price", "5"]).exception)
     run = CliRunner().invoke(app, ["negotiate", terms, "--truthful", "--target", "1.0", "--balanced"])
-    assert "not with --balanced" in str(run.exception)
+    assert "not allowed with --balanced" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", terms, "--truthful", "--target", "0.5"])
     assert run.exit_code == 0 or "could then ask for any price" in str(run.exception)
     shared = TERMS.replace("clip = 20.0", 'clip = 20.0\nnoise = "shared"').replace("quorum = 3\n", "")
     (folder / "shared.toml").write_text(shared + "".join(f'[[hosts]]\nname = "{n}"\n' for n in ("a", "b", "x")))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "shared.toml"), "--truthful"])
-    assert "no truthful payments" in str(run.exception)
+    assert "truthful payments need a separate" in str(run.exception)

@@ -162,7 +162,7 @@ def test_releases_and_studies_do_not_mix(tmp_path):
     terms = make_terms(80, 60)
     durable = parley.Owner("a", regression_table(80), ledger=Ledger(tmp_path / "a", lifetime=1.0))
     durable.accept(terms)
-    with pytest.raises(SettingError, match="all of them with durable ledgers"):
+    with pytest.raises(SettingError, match="durable ledgers for all owners"):
         parley.train(terms, [durable, parley.Owner("b", regression_table(60))])
     with pytest.raises(SettingError, match="release once"):
         parley.train(make_terms(80), [durable], replicates=2)

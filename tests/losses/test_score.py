@@ -160,7 +160,7 @@ def test_a_target_without_public_bounds_cannot_be_scored():
     with pytest.raises(TermsError, match=r"model\.bounds\.y"):
         scored_terms(model__bounds={"x0": [0, 1]})
     bare = preparation_of(make_terms(100))
-    with pytest.raises(TermsError, match="could move a score at will"):
+    with pytest.raises(TermsError, match="could change a score arbitrarily"):
         scoring(bare)
     with pytest.raises(TermsError, match="low < high"):  # a public sample whose target never changes
         scoring(replace(bare, target_bounds=(2.0, 2.0)))

@@ -82,7 +82,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
         ) from None
     if not checksum_matches:
         raise SettingError(
-            f"{path}: its checksum differs, so it was changed after it was written; restore the run's checkpoint, or "
+            f"{path}: the checksum differs, so the file was changed after writing; restore the run's checkpoint, or "
             "move this file away to start again"
         )
     if checkpoint is None:

@@ -195,7 +195,7 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
         short = (
-            "; the noise of these terms has a δ, and --lifetime-delta falls short of it"
+            "; the noise of these terms has a δ, and --lifetime-delta is smaller than this δ"
             if (lifetime_delta or 0.0) < delta
             else ""
         )
@@ -212,9 +212,8 @@ def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     if owners_with_one_table is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
             f"owners {owners_with_one_table[0]} and {owners_with_one_table[1]} have the same table: each would "
-            "spend its epsilon on the same people, "
-            f"who were promised a single one. Give each its own table, or set privacy.shared_records to how many "
-            "owners may hold a person's record"
+            "spend its epsilon on the same people, who were promised only one epsilon. Give each owner its own table, "
+            "or set privacy.shared_records to the number of owners that may hold a person's record"
         )
 
 
@@ -222,7 +221,7 @@ def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
     """Open the asking owner's table, for its own eyes: from --data, or from the terms."""
     if data is None and part.data is None:
         raise SettingError(
-            f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)"
+            f"{part.name}: which table? Give --data TABLE; the terms name no table (owners.{part.name}.data)"
         )
     return held_table(owner_table(part) if data is None else str(data))
 
@@ -271,7 +270,7 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
         raise SettingError("owners: expected different names")
     expected = [part.name for part in terms.owners]
     if set(by_name) != set(expected):
-        raise TermsError(f"owners: the terms name {expected}, the call brings {sorted(by_name)}")
+        raise TermsError(f"owners: expected {expected}, as in the terms; got {sorted(by_name)}")
     return [by_name[name] for name in expected]
 
 
@@ -293,5 +292,5 @@ def gather(
     if replicates > 1:
         raise SettingError("replicates: owners with durable ledgers release once; replicates are for simulations")
     if not all(owner.releases for owner in owners):
-        raise SettingError("owners: expected all of them with durable ledgers, or none")
+        raise SettingError("owners: expected durable ledgers for all owners, or for none")
     return owners, [owner.agreement(terms.hash) for owner in owners], ()

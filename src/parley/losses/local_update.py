@@ -263,13 +263,14 @@ def local_step(
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
     if not objective.loss.smooth:
         raise TermsError(
-            f"model.kind: expected a smooth loss with {algorithm}: steps on the hinge may drive tables apart"
+            f"model.kind: expected a smooth loss with {algorithm}: local steps on the hinge loss may amplify the "
+            "effect of one record"
         )
     data = _mean_curvature(objective, preparation, terms)
     if data is None or not 0 < data < math.inf:
         raise TermsError(
             f"model.bounds: expected bounds of every feature (declared, or from a public sample) with {algorithm}: "
-            "without them no local step is short enough for every table"
+            "without bounds no local step is short enough for every table"
         )
     largest = data + proximal
     if isinstance(step, str):
@@ -278,7 +279,7 @@ def local_step(
         pull = " and the pull of learning.proximal" if proximal else ""
         raise TermsError(
             f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} with {algorithm}, 2 over the largest "
-            f"curvature that records within the bounds{pull} can have: longer local steps may drive neighbouring "
-            f"tables apart"
+            f"curvature that records within the bounds{pull} can have: longer local steps may amplify the effect of "
+            "one record"
         )
     return step

@@ -302,6 +302,6 @@ def scoring(preparation: Preparation) -> Scoring:
         column = preparation.model.target
         raise TermsError(
             f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: "
-            "without them one row could move a score at will"
+            "without bounds one row could change a score arbitrarily"
         )
     return NumberScoring(low, high, preparation.target_scale, public)

@@ -59,7 +59,7 @@ def test_an_owner_with_fewer_answers_is_not_taken_for_a_quieter_one():
 def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
     with pytest.raises(SettingError, match="plan without the key"):
         plan(slow_terms(), pilot=regression_table(200, 1))
-    with pytest.raises(SettingError, match="remove it to negotiate"):
+    with pytest.raises(SettingError, match="remove the key to negotiate"):
         noise_law(slow_terms(), (0.1, 10.0))
 
 
@@ -120,5 +120,5 @@ def test_one_forecast_has_one_test_cost(tmp_path):
     apart = forecast(terms, resamples=2, differences=Heterogeneity.stated(5.0))
     assert apart.owners[0].together > found.owners[0].together
     more = any(owner.together > apart.worth.together for owner in apart.owners)
-    words = f"cost more on own rows than the average {number(apart.worth.together, 5)}"
+    words = f"cost more on an owner's rows than the average of {number(apart.worth.together, 5)}"
     assert (words in said.assumption(apart)) == more

@@ -117,7 +117,7 @@ def test_what_is_heard_of_a_column_is_what_noise_leaves(folder):
 
 def test_where_kinds_are_read_from_private_rows_that_is_said(folder):
     made = draft(files(folder), Wishes("outcome", positive="diseased", bounds={"age": (18.0, 100.0)}))
-    assert "income, job, smoker. The terms make that public" in made.said[0]
+    assert "income, job, smoker. The terms make the kinds of columns public" in made.said[0]
     assert made.terms.privacy.scale_epsilon == pytest.approx(0.2)
     assert made.terms.model.features == ("age", "income", "job", "smoker")
     with pytest.raises(SettingError, match="--delta: expected a number above 0"):
@@ -128,7 +128,7 @@ def test_people_and_columns_that_not_everybody_has_are_not_learned_from(folder):
     patients(60, 1, "north").assign(ward=1).to_csv(folder / "north.csv", index=False)
     made = draft(files(folder), Wishes("outcome", folder / "public.csv", person="patient_id", records_per_person=2))
     assert "ward" not in (made.terms.model.features or ())
-    assert any("because not every owner has them: patient_id, ward" in said for said in made.said)
+    assert any("because some owners lack them: patient_id, ward" in said for said in made.said)
     assert made.terms.privacy.person == "patient_id"
     assert made.terms.model.holdout_by == "person"
     assert made.terms.owners[0].records == 60
@@ -235,7 +235,7 @@ def test_without_a_public_sample_formats_are_read_and_ranges_are_said_as_dates(d
 def test_numbers_and_names_of_nearly_one_row_each_are_left_out_and_said(dated):
     made = drafted(dated)
     assert made.terms.model.features == ("opened", "logged", "amount", "kind")
-    (said,) = (each for each in made.said if each.startswith("Not used"))
+    (said,) = (each for each in made.said if each.startswith("These columns are not used unless"))
     assert "pid (tells people apart)" in said
     assert "card_no, tag (nearly every row has a value of its own" in said
     assert "card_no" in drafted(dated, features=("card_no", "amount")).terms.model.features

@@ -115,7 +115,7 @@ def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
     epsilons, _ = result.payoff_curves()
     assert epsilons[0] == pytest.approx(0.31)
     greedy = terms.changed(privacy={"score_epsilon": 9.99}, everyone={"epsilon": 20.0})
-    with pytest.raises(TermsError, match="budgets end at 10"):
+    with pytest.raises(TermsError, match="largest budget is 10"):
         negotiate(greedy, PILOT)
 
 
@@ -218,4 +218,4 @@ def test_break_even_is_where_joining_begins_to_pay():
     assert all(each.gain < 0.5 * LEAST_GAIN * cost for each, cost in zip(noisy.owners, alone, strict=True))
     nothing = [replace(each, gain=0.0) for each in noisy.owners]
     assert all(each.value is None for each in nothing)
-    assert "no value makes it pay" in words.break_even_line(nothing)
+    assert "no value makes joining pay" in words.break_even_line(nothing)

@@ -99,7 +99,7 @@ def test_a_pilot_with_few_positives_warns(tmp_path):
     table.loc[table.index[10:], "y"] = 0
     terms = make_terms(600, model__kind="logistic-regression", model__regularisation=0.1)
     rare = forecast(terms, pilot=table, resamples=1)
-    assert any("little to rely on" in warning for warning in rare.warnings)
+    assert any("too few for a reliable forecast" in warning for warning in rare.warnings)
 
 
 def test_the_estimation_error_is_the_textbooks_for_least_squares():

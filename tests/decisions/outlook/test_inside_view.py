@@ -195,7 +195,9 @@ def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
     with pytest.raises((DataError, SettingError)):
         inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
     terms, stated = terms_for(4000, 100, tmp_path=tmp_path), Stated(np.array([0.7, 0.7, 0.6]), 0.02, distance=1.0)
-    with pytest.raises(DataError, match="compares an owner's rows with public rows"):  # moments and assumptions have no rows
+    with pytest.raises(
+        DataError, match="compares an owner's rows with public rows"
+    ):  # moments and assumptions have no rows
         inside_view(terms, parley.Owner("b", regression_table(100)), stated)
 
 

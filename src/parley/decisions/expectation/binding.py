@@ -29,17 +29,16 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     if pilot.has_rows and pilot.terms.model.classifies:
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
         if fewest < 30:
-            warnings.append(f"one class has only {fewest} records in the pilot: the forecast has little to rely on")
+            warnings.append(f"one class has only {fewest} records in the pilot, too few for a reliable forecast")
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append(
-            "owners that differ drift apart in their local steps: the forecast assumes that all of them resemble the "
-            "pilot"
+            "local steps of owners that differ drift apart, but the forecast assumes that all owners resemble the pilot"
         )
     rule = pilot.setup.aggregation
     if isinstance(rule, Robust) and not rule.averages:
         warnings.append(
-            f"the {rule.rule} lets through {number(rule.price(pilot.setup), 3)} times the mean's noise. The forecast "
-            f"assumes that owners differ only by chance and that nobody lies"
+            f"the {rule.rule} has {number(rule.price(pilot.setup), 3)} times the mean's noise. The forecast assumes "
+            "that owners differ only at random and that no owner lies"
         )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
@@ -48,7 +47,7 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     whole = _answer_sentence(pilot, here)
     warnings += [each for each in (clip, whole) if each is not None]
     if box:
-        warnings.append("the noise reaches the box: the model may be pushed against it")
+        warnings.append("the noise is so large that it may push the model against the edge of its box")
     return clip is not None or box or pilot.question.answer_clip is not None, tuple(warnings)
 
 

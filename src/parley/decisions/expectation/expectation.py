@@ -144,7 +144,7 @@ class ByMoments(Expectation):
         here = pilot.landscape()
         moments = _error_moments(pilot, here)
         if moments is None:
-            raise ValueError("an algorithm that does not descend has no moments")
+            raise ValueError("only algorithms that descend have moments")
         return replace(self, pilot=pilot, here=here, moments=moments)
 
     def fitness(self, seed: int, replicates: int | None = MIN_REPLICATES) -> float:
@@ -274,7 +274,7 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     with np.errstate(over="ignore", invalid="ignore"):
         moments = _error_moments(pilot, here)
     if moments is not None and not np.isfinite(moments.gain).all():
-        raise SettingError("learning.step: the run diverges by the public sample's curvature; choose a smaller step")
+        raise SettingError("learning.step: the run diverges on the public sample; choose a smaller step")
     binds, warnings = binding(pilot, here, moments)
     exact = pilot.objective.quadratic and not binds and pilot.setup.aggregation.averages
     by_moments = None if moments is None else ByMoments(pilot, here, warnings, moments, exact)

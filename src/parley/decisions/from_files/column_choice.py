@@ -152,7 +152,7 @@ def choose_columns(
     Ways without trees are planned only if `least`, their compared cost without noise, leaves them a chance."""
     if not ways:
         raise SettingError(
-            "--columns: bins and hinges expect a number or classes to predict; trees and margin a number or two "
+            "--columns: bins and hinges need a target of numbers or classes; trees and margin need numbers or two "
             "classes, and a public sample"
         )
     tried, simplest = list[Tried](), ways[0]
@@ -166,7 +166,7 @@ def choose_columns(
         try:
             bound = least(changed) if math.isfinite(best) and changed.model.trees is None else -math.inf
             if bound * CLEARLY_BETTER_RATIO > best:
-                tried.append(Tried(way, None, "worse even with no noise at all", bound))
+                tried.append(Tried(way, None, "worse even without noise", bound))
             else:
                 tried.append(Tried(way, plan(changed, report)))
         except (DataError, SettingError, TermsError) as error:

@@ -46,9 +46,8 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     first, *more = written.formats
     if written.others:
         raise SettingError(
-            f"{called}: {_rows(written, written.others)} in {where} hold dates written in another way than {first}. "
-            "Write "
-            f"all of them in one way, or give {option_words('--dates', column, f'={first}')}: the others then count "
+            f"{called}: {_rows(written, written.others)} in {where} hold dates in another format than {first}. Write "
+            f"all dates in one format, or give {option_words('--dates', column, f'={first}')} to count the other dates "
             "as missing cells"
         )
     if more:

@@ -170,9 +170,9 @@ class KnownColumns:
             kind = "softmax-regression"
         else:
             raise SettingError(
-                f"--kind: without a public sample nothing shows what {target!r} is: --kind linear-regression for a "
-                "number, --positive NAME for the one of two classes that counts as 1, --kind softmax-regression for "
-                "several classes; without --yes you are asked"
+                f"--kind: without a public sample nothing shows what {target!r} is. Give --kind linear-regression for "
+                "a number, --positive NAME for the one of two classes that counts as 1, or --kind softmax-regression "
+                "for several classes. Without --yes, Parley asks you"
             )
         if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
             raise SettingError(
@@ -185,8 +185,8 @@ class KnownColumns:
             return self.wishes.positive
         if len(listed) != 2:
             raise SettingError(
-                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has "
-                f"{len(listed)} of them; or --kind softmax-regression"
+                f"--positive: expected the name of the class that counts as 1; the target {self.wishes.target!r} has "
+                f"{counted(len(listed), 'class', 'classes')}. For more than two give --kind softmax-regression"
             )
         if self.public is None:
             return listed[1]
@@ -366,23 +366,23 @@ class KnownColumns:
         if self.read:
             kinds = "numbers or names" if not self.said else "numbers, names or dates, and how dates are written"
             lines = [
-                f"Parley read the column names and {rows} of {files}. Without a public sample it also read whether "
-                f"these columns hold {kinds}: {_list(self.read)}. The terms make that public; --dates, --categories "
-                f"and numeric --bounds avoid it."
+                f"Parley read the column names and {rows} of {files}. Without a public sample, Parley also read "
+                f"whether these columns hold {kinds}: {_list(self.read)}. The terms make the kinds of columns public; "
+                f"--dates, --categories and numeric --bounds avoid reading them."
             ]
         if self.wishes.owners:
             who = _list([*self.wishes.owners])
-            stated = f"These owners' numbers of rows were stated and are checked when they accept: {who}."
+            stated = f"Parley checks the stated numbers of rows of these owners when the owners accept: {who}."
             lines = [*(lines if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             lines.append(
-                "`records` becomes public with the terms. It does not change if a person is replaced by someone with "
-                "as many rows and no others in the table. How many people there are, and how many rows each has, is "
-                "not protected."
+                "`records` becomes public with the terms. `records` stays the same if a person is replaced by someone "
+                "with as many rows and no others in the table. The number of people and the number of rows of each "
+                "person are not protected."
             )
         lines.append(
             f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing; "
-            f"only its owner learns how many there are."
+            f"only the owner learns how many such rows there are."
         )
         if self.public is not None:
             lines.append(
@@ -391,18 +391,18 @@ class KnownColumns:
             lines += [] if self.dropped is None else [self.dropped]
         elif missing:
             lines.append(
-                f"Nobody stated how these columns are distributed: {_list(missing)}. Owners will be asked with noise, "
-                f"for {terms.privacy.scale_epsilon} of every epsilon. Each column makes all of them noisier; keep "
-                f"those that matter with --features."
+                f"No public sample or option describes these columns: {_list(missing)}. Owners will release column "
+                f"statistics with noise, for {terms.privacy.scale_epsilon} of every epsilon. Each column makes all "
+                f"column statistics noisier; keep only columns that matter with --features."
             )
         else:
-            lines.append("Ranges and names of categories are as declared.")
+            lines.append("Ranges and names of categories are the declared ones.")
         unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
         if unused and self.wishes.features is None:
             why = {column: self._useless(column) or "" for column in unused}
             groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
             listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
-            lines.append(f"Not used unless you name them with --features: {listed}.")
+            lines.append(f"These columns are not used unless you name them with --features: {listed}.")
         lines += self.said
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
@@ -414,7 +414,7 @@ class KnownColumns:
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )
         if self.elsewhere and self.wishes.features is None:
-            lines.append(f"Not used, because not every owner has them: {_list(self.elsewhere)}.")
+            lines.append(f"These columns are not used, because some owners lack them: {_list(self.elsewhere)}.")
         return lines
 
 
@@ -434,7 +434,7 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     for file in files:
         if find_source(file).holds(wishes.public):
             raise DataError(
-                f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's "
+                f"{wishes.public}: is the private table {file}, a part or a copy; give a public sample that holds no "
                 f"private rows"
             )
     public = read_table(wishes.public)

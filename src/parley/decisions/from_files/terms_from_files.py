@@ -144,8 +144,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(part["records"] for part in parties)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public shows how {', '.join(missing[:3])} "
-            "are spread, and scales are released with one; or give --public, --bounds or --categories"
+            f"--delta: expected a number above 0 (such as 1e-6), because releasing scales of {', '.join(missing[:3])} "
+            "needs a delta; or give --public, --bounds or --categories"
         )
 
     def terms_of_kind(kind: str) -> Terms:

@@ -64,8 +64,8 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not kept:
         raise NoEquilibriumError(
-            f"target = {target:g}: outsiders would join every coalition that reaches it, and all owners together miss "
-            "it"
+            f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
+            "together miss the target"
         )
     return min(kept, key=lambda deal: deal.spend)
 

@@ -115,7 +115,7 @@ class Negotiation:
         chosen = self.agreed_budgets
         if not chosen:
             raise SettingError(
-                "nobody joins, so there are no terms to agree on; with a target, payments may bring owners in"
+                "no owner joins, so there are no terms to agree on; give a target, so that payments may win owners"
             )
         quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
         return self.terms.changed(
@@ -193,12 +193,12 @@ def negotiate(
 
 def _check_truthful(terms: Terms, balance: bool, truthful: bool, max_price: float | None) -> None:
     if max_price is not None and not truthful:
-        raise SettingError("--max-price: needs --truthful; other contracts pay what reaches the target")
+        raise SettingError("--max-price: needs --truthful; other contracts pay the amount that reaches the target")
     if truthful and balance:
-        raise SettingError("--truthful: not with --balanced; what truthful payments come to cannot be chosen")
+        raise SettingError("--truthful: not allowed with --balanced; the sum of truthful payments cannot be chosen")
     if truthful and terms.noise.common:
         raise SettingError(
-            'privacy.noise = "shared": no truthful payments, since one noise has one ε for all; remove it or --truthful'
+            'privacy.noise = "shared": truthful payments need a separate ε per owner; remove this key or --truthful'
         )
 
 
@@ -365,7 +365,7 @@ def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
             raise TermsError(
                 f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both. Write "
                 '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or give --value '
-                "and --privacy-cost. To choose a value: docs/games.md#which-value"
+                "and --privacy-cost. See docs/games.md#which-value to choose a value"
             )
         values.append(owner.value)
         curves.append(cost)
@@ -377,7 +377,7 @@ def budgets(terms: Terms) -> tuple[float, float]:
     low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
     if not low < high:
         raise TermsError(
-            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate; budgets end at "
-            f"{high:g}"
+            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate, because the largest "
+            f"budget is {high:g}"
         )
     return low, high

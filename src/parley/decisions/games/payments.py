@@ -110,8 +110,8 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not stable:
         raise NoEquilibriumError(
-            f"target = {target:g}: outsiders would join every coalition that reaches it, and all owners together miss "
-            "it"
+            f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
+            "together miss the target"
         )
     return min(stable, key=lambda deal: deal.spend)
 

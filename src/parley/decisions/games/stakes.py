@@ -236,7 +236,8 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     """
     if not terms.learning.waits:
         raise SettingError(
-            "learning.staleness: remove it to negotiate; budgets are negotiated for rounds that wait for every owner"
+            "learning.staleness: remove the key to negotiate; budgets can be negotiated only if rounds wait for every "
+            "owner"
         )
     privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
     many = uses(learning, range(1, learning.horizon + 1))

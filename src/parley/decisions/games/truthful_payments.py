@@ -98,8 +98,8 @@ class TruthfulRule:
         )
         if target is not None and np.isinf(rule._totals(np.zeros(game.owners))).all():
             raise SettingError(
-                f"target = {target:g}: no budgets of the truthful rule reach it; contracts reach "
-                f"{best_reachable(game):.3g} at best, the rule somewhat less. "
+                f"target = {target:g}: no budgets under the truthful rule reach this target; contracts reach "
+                f"{best_reachable(game):.3g} at best, and the truthful rule reaches somewhat less. "
                 + what_would_help(target, known.fitness(np.zeros(1)).item())
             )
         return rule
@@ -303,7 +303,7 @@ def pay(rule: TruthfulRule, game: BudgetGame, shapes: PrivacyCosts, stated: Floa
         needed = np.flatnonzero(np.isinf(rent)).tolist()
         who = few_names([names[place] if names else f"owner {place + 1}" for place in needed])
         raise SettingError(
-            f"truthful payments: the target is out of reach without {who}, who could then ask for any price. Give the "
+            f"truthful payments: without {who}, who could then ask for any price, the target is out of reach. Give the "
             "largest privacy cost weight that you would pay for (--max-price, in Python max_price), or a larger target"
         )
     members = epsilon > 0

@@ -95,7 +95,7 @@ def cross_fit(setup: Setup) -> CrossFit:
     if not noise > 0:
         raise DataError(
             "the public sample: trees predict held-out rows without error, so there is nothing to forecast; look for "
-            "a column that gives the target away"
+            "a column that reveals the target"
         )
     measured = float(signals.mean()) / noise
     share = float(

@@ -49,8 +49,8 @@ class Heterogeneity:
             raise DataError(f"{path}: expected the JSON that `parley heterogeneity --save` wrote") from None
         if printed.get("inside"):
             raise DataError(
-                f"{path}: a simulation computed this from private rows, so it must stay inside. Give what owners "
-                "released: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
+                f"{path}: a simulation computed this file from private rows, so the file must stay inside. Give a "
+                "release: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
             )
         return loaded
 

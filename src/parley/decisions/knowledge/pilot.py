@@ -322,7 +322,7 @@ def _drawn_fits(pilot: Pilot) -> Floats:
     that fit (`leaning`), and a ridge pulls the drawn fits from there by r (H + r)^-1 theta."""
     fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
     if fit is None:
-        raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
+        raise SettingError("learning.start: the public sample has no best fit to start from; its classes may separate")
     rng, fits = np.random.default_rng(0), []
     for _ in range(DRAWN_FITS):
         drawn = ridge_fit(
@@ -331,7 +331,7 @@ def _drawn_fits(pilot: Pilot) -> Floats:
         fits += [] if drawn is None else [drawn]
     if not fits:
         raise SettingError(
-            "learning.start: rows drawn from the public sample have no best fit (classes that separate?)"
+            "learning.start: rows drawn from the public sample have no best fit; their classes may separate"
         )
     hessian = objective.hessian(design, fit.theta)
     if hessian is None or not fit.ridge > 0:

@@ -61,8 +61,8 @@ class Landscape:
             least = max(self.test_cost - self.estimation / records, 0.5 * least)
         if not least > 0:
             raise DataError(
-                "the model fits the public rows without error (a single class, or a column that gives the target "
-                "away); give other public rows, or none"
+                "the model fits the public rows without error (a single class, or a column that reveals the target); "
+                "give other public rows, or none"
             )
         return least
 
@@ -287,11 +287,11 @@ class ReleasedMoments(Source):
         notes = (
             []
             if not drowned
-            else [f"{drowned} of {p} directions drown in the release's noise: the forecast is a guess there"]
+            else [f"the release's noise hides {drowned} of {p} directions, for which the forecast is a guess"]
         )
         if fit < 4 * self.deviation:
             notes.append(
-                "the release's noise hides the best cost, in which relative fitness is measured: the forecast is a "
+                "the release's noise hides the best model's cost, the unit of relative fitness, so the forecast is a "
                 "guess"
             )
         return Landscape(-best[None], least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))

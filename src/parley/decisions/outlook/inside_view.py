@@ -101,7 +101,7 @@ def inside_view(
         public = forecast(terms, pilot, seed, differences=differences)
     known = open_pilot(terms) if public is None else public.expected.pilot
     if not known.has_rows:
-        raise DataError("an inside view compares own rows with public ones; give a public sample as the pilot")
+        raise DataError("an inside view compares an owner's rows with public rows; give a public sample as the pilot")
     agreement = owner.prepare(known.setup)
     rows = agreement.tables.train.in_memory().targeted()
     if len(rows) < MIN_ROWS:

@@ -110,5 +110,5 @@ def require_worth(found: Worth | None) -> None:
     if found is not None and sentence is not None:
         advice = "parley forecast says which terms would change that" if sentence == NOBODY_GAINS else found.advice
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; {advice}, or release anyway with --force. Nothing was spent"
+            f"the model is not worth a budget: {sentence}; {advice}, or release anyway with --force. Nothing was spent"
         )

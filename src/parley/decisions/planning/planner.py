@@ -298,7 +298,7 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
                 (min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates])
             )
         else:
-            unjudged.append(Unjudged(label, "no rounds, step and clip of this kind have finite moments on the pilot"))
+            unjudged.append(Unjudged(label, "no choice of rounds, step and clip has finite moments on the pilot"))
     seen.sort(key=lambda row: row[0])
     search, mechanisms = Search(seed), set[str]()
     for place, (excess, label, pilots) in enumerate(seen):

@@ -95,7 +95,7 @@ def infer_stable(
     alpha = check_alpha(alpha)
     if alpha == 2:
         raise SettingError(
-            "alpha = 2: that is Gaussian noise, which has a mean square; train with mechanism = 'gaussian' and fedinfer"
+            "alpha = 2: this noise is Gaussian and has a variance; train with mechanism = 'gaussian' and fedinfer"
         )
     rows = float(sum(owner.records for owner in answers))
     size = answers[0].values.shape[-1]

@@ -38,7 +38,7 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
             columns |= {f"{curve_name}_{end}": each[:, place] for place, end in enumerate(ends)}
     for column in columns:
         if column in frame.columns:
-            raise DataError(f"the table already has the column {column!r}, where predictions go: rename it")
+            raise DataError(f"the table already has the column {column!r}, which predictions need; rename this column")
     return pd.concat([frame, pd.DataFrame(columns)], axis=1)
 
 

@@ -148,8 +148,8 @@ class ClassesObjective(EmpiricalRisk):
         solution = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=box, options=options)
         if radius is None and not self.regularisation > 0 and self.separates(designs, solution.x):
             raise NoOptimumError(
-                "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
-                "model.regularisation"
+                "the cost has no finite minimum on the data, perhaps because classes separate perfectly; set "
+                "model.radius or model.regularisation"
             )
         return np.asarray(solution.x)
 

@@ -166,7 +166,7 @@ def _advanced(events: Sequence[Event], delta: float) -> Bound:
 def _zcdp(events: Sequence[Event], delta: float) -> Bound:
     """Add up rho and convert it order by order."""
     if any(event.sampling < 1 for event in events):
-        raise SettingError("zcdp: has no amplification by sampling; use rdp or pld")
+        raise SettingError("zcdp: this method has no amplification by sampling; use rdp or pld")
     rho = math.fsum(event.count * zcdp_rho(event) for event in events)
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
 
@@ -225,7 +225,7 @@ def pld_interval(events: Sequence[Event]) -> float:
     interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
     smallest = min((release_epsilon(event, 0.0) for event in events if not needs_delta(event)), default=math.inf)
     if rounds > 1e7 or smallest < interval:
-        raise SettingError("pld: too many releases, or too small ones, for a loss grid; use rdp")
+        raise SettingError("pld: the releases are too many or too small for a loss grid; use rdp")
     return interval
 
 
@@ -288,8 +288,8 @@ def multiplier_for(
         low, high = high, 2 * high
         if high > 1e14:
             raise SettingError(
-                f"epsilon = {epsilon:g}, delta = {delta:g}: noise of this kind cannot reach it; use a larger epsilon "
-                "or delta"
+                f"epsilon = {epsilon:g}, delta = {delta:g}: noise of this kind cannot reach this budget; use a larger "
+                "epsilon or delta"
             )
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)

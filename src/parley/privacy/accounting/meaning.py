@@ -355,13 +355,13 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
             f", except with probability at most {number(failure, side='above')} ({WIDER_NOTE})" if failure else ""
         )
         lines.append(
-            f"Someone who believes something about a person with probability {percent(content['prior'])} cannot, "
-            f"after seeing the release, believe it with more than {high} or less than {low}{except_for}."
+            f"Someone who gave a claim about a person a probability of {percent(content['prior'])} before the release "
+            f"can end up between {low} and {high}{except_for}."
         )
     lines.append(
-        "A test for whether a person's record was used that raises a false alarm in 5% of cases finds it in at most "
-        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up "
-        f"to at least {percent(content['least_total_error'], 'below')}."
+        "A test for a person's record with false alarms in 5% of cases detects the record in at most "
+        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases. For every test, the rates of "
+        f"false alarms and misses add up to at least {percent(content['least_total_error'], 'below')}."
     )
     if content["belief_bound"] is not None:
         bits, belief = (
@@ -374,16 +374,16 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         ]
     if content["mutual_information_bits"] is not None:
         bits = number(content["mutual_information_bits"], side="above")
-        condition = "" if content["delta"] == 0 else "If the noise is Gaussian, and no records are drawn in secret: of"
+        condition = "" if content["delta"] == 0 else ", if the noise is Gaussian and no records are drawn in secret"
         lines.append(
-            f"{condition or 'Of'} all that one person's record may hold, at most {bits} bits become known on average "
-            "(mutual information)."
+            f"The release reveals at most {bits} bits about one person's record on average (mutual "
+            f"information){condition}."
         )
     if content["harm"] is not None:
         lines.append(_harm_sentence(content["harm"]))
     return [
         *lines,
-        "This holds for the worst person and an adversary who knows everybody else's record. Two tables are "
+        "Every bound holds for the worst person and an adversary who knows all other records. Two tables are "
         f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]
 

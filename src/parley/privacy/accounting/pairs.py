@@ -154,7 +154,7 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
     deltas = np.minimum.accumulate(np.concatenate([left, right]))
     keep = deltas < 1
     if not keep.any():
-        raise SettingError("pld: this release has too little noise to hide anything; use more")
+        raise SettingError("pld: this release has too little noise to hide anything; use more noise")
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 

@@ -182,7 +182,8 @@ class WholeGeometric:
         scale = rounded_up(Fraction(moved) / epsilon)
         if not max(scale, records) <= MAX_RECORDS:
             raise SettingError(
-                f"noise: expected at most {MAX_RECORDS:,} records, and at most that scale; use a larger epsilon"
+                f"noise: expected at most {MAX_RECORDS:,} records, and a noise scale up to this number; use a larger "
+                "epsilon"
             )
         return cls(scale, sensitivity, moved, records)
 

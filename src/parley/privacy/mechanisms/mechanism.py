@@ -44,7 +44,7 @@ def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded
         )
     if not bounded.sensitivity <= sensitivity:
         raise GuaranteeError(
-            "the value's sensitivity exceeds the one that the mechanism was calibrated for; calibrate it again"
+            "the value's sensitivity exceeds the mechanism's calibrated sensitivity; calibrate the mechanism again"
         )
     if not 0 < bounded.sensitivity < math.inf:
         raise GuaranteeError("the value's sensitivity is not a finite number above 0; nothing was released")

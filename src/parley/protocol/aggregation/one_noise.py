@@ -31,8 +31,8 @@ class SharedLaws:
         every = [question for questions in self.questions for question in questions]
         if any(question.together > 1 or question.most_releases > 1 for question in every):
             raise GuaranteeError(
-                "noise: hosts draw noise for each answer separately; these answers need one noise for all, or one in "
-                "every local step"
+                "noise: hosts draw noise for each answer separately; the terms need one noise for several answers, or "
+                "noise in every local step"
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
@@ -47,7 +47,7 @@ class SharedLaws:
         if not common <= most:
             raise TermsError(
                 f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
-                f"draw from finitely many random bits; fewer rounds or a smaller epsilon need less"
+                "draw from finitely many random bits; fewer rounds or a smaller epsilon need a smaller delta"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:

@@ -51,7 +51,7 @@ class Context:
         """The objective as a mean of records' losses; else a `GuaranteeError`, as nothing bounds a gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
             raise GuaranteeError(
-                f"{self.terms.model.kind} is not trained by gradients of records, so nothing bounds its answers"
+                f"{self.terms.model.kind} is not trained by gradients of records, so no bound limits the answers"
             )
         return self.objective
 
