@@ -289,8 +289,8 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
     ("change", "sentence"),
     [
         ({"privacy": {"delta": 0.0, "mechanism": "laplace"}}, "privacy.delta: expected a number above 0"),
-        ({"hosts": ["a"]}, "hosts: privacy.noise = 'shared' needs 3 different names"),
-        ({"hosts": ["a", "b", "b"]}, "hosts: privacy.noise = 'shared' needs 3 different names"),
+        ({"hosts": ["a"]}, "hosts: privacy.noise = 'shared' needs the names of 2 or 3 different hosts"),
+        ({"hosts": ["a", "b", "b"]}, "hosts: privacy.noise = 'shared' needs the names of 2 or 3 different hosts"),
         ({"privacy": {"noise": "each-owner"}}, "hosts: not allowed"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_plan_is_written_with_comments_and_is_the_forecasts(folder):
     assert planned.hash == content["terms_hash"]
     assert content["written"] == str(folder / "planned.toml")
     text = (folder / "planned.toml").read_text()
-    assert "# rounds: how often owners are asked" in text or "horizon" in text
+    assert "# number of rounds" in text or "horizon" in text
     assert "straggler" not in text  # what a file without it means
     alias = json.loads(invoke("forecast", folder / "terms.toml", "--plan", "--json").stdout)
     assert alias["plan"]["best"] == content["best"]
@@ -81,7 +81,7 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     forecast = invoke("forecast", folder / "terms.toml")
     said = " ".join(forecast.output.split())
     assert "Not worth a budget" in said
-    assert "he public sample alone gives" in said
+    assert "for the public sample alone" in said
     release = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1)
     refused = invoke(*release)
     assert isinstance(refused.exception, BelowBaselineError)

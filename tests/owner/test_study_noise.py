@@ -31,7 +31,7 @@ from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 from parley.terms import write_terms
 
-SENTENCE = "stable noise has no exact sampler, so it cannot be released"
+SENTENCE = "stable noise has no exact sampler, so answers with stable noise cannot be released"
 TERMS = make_terms(60, privacy__mechanism="stable", privacy__alpha=1.9, privacy__delta=1e-6)
 TABLE = regression_table(60)
 

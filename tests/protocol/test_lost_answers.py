@@ -212,7 +212,10 @@ def test_a_release_loses_nothing_on_purpose(tmp_path):
     [
         ({"learning": {"straggler": "wait"}}, "owners.availability: needs learning.straggler = 'skip'"),
         ({"learning": {"straggler": "stop"}}, "owners.availability: needs learning.straggler = 'skip'"),
-        ({"learning": {"participation": 0.7, "quorum": 1}}, "owners.availability: not allowed with participation"),
+        (
+            {"learning": {"participation": 0.7, "quorum": 1}},
+            "owners.availability: not allowed with learning.participation",
+        ),
         ({"learning": {"staleness": 5}}, "owners.availability: not allowed with staleness"),
         ({"aggregation": {"rule": "median"}}, "aggregation: not allowed with owners.availability"),
         ({"privacy": {"unit": "owner"}}, "privacy.unit: expected 'record' with owners.availability"),

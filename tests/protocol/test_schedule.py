@@ -114,7 +114,7 @@ def test_everybody_is_asked_where_the_share_is_whole():
         ([2, 2], {}, "every round must ask an owner"),
         ([1, 11], {}, r"owners\.stride: expected at most learning\.horizon"),
         ([1, 0], {}, r"stride = 0: expected a number >= 1"),
-        ([1, 2], {"participation": 0.5}, "either this share or strides"),
+        ([1, 2], {"participation": 0.5}, "either participation or strides"),
         ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.straggler: expected 'wait' or 'stop'"),
         ([], {"participation": 0.0}, r"learning\.participation = 0\.0: expected a number > 0"),
         ([], {"participation": 1.5}, r"learning\.participation = 1\.5: expected a number <= 1"),
@@ -126,7 +126,7 @@ def test_everybody_is_asked_where_the_share_is_whole():
             {"participation": 0.5, "quorum": 2, "straggler": "skip"},
             "at most the number of owners asked in a round, 1",
         ),
-        ([1, 2], {"algorithm": "sufficient-statistics", "horizon": 1}, "second moments|statistics are asked once"),
+        ([1, 2], {"algorithm": "sufficient-statistics", "horizon": 1}, "second moments|asks every owner once"),
     ],
 )
 def test_turns_that_make_no_sense_are_refused(strides, learning, match):

@@ -108,7 +108,7 @@ def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client,
 
     assert "too large" in bring(client, "new.csv", endless())  # that does not say how much it is
     monkeypatch.setattr(file_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
-    assert "the disk is full" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
+    assert "too little free space" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
     assert not list(folder.glob("*new.csv"))
 
 
@@ -185,7 +185,7 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert "These ledgers will be created" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
     said = (
-        "books/north.ledger is a ledger for the same table as north's. It reserved ε = 1, δ = 0 and spent ε = 1 of it"
+        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0 and spent ε = 1 of the reserve"
     )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
@@ -204,7 +204,7 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     read = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
     (folder / "terms.toml").write_text(clinic_terms().replace("epsilon = 1.0", "epsilon = 2.0"))
     said = release(client, **read, agreed="on", **anyway).text
-    assert "were read: the file changed meanwhile" in said
+    assert "were read; read the changed file again" in said
     assert "were read" in client.get("/train/release/foreseen", params=read).text
     assert "expect: missing" in release(client, agreed="on", expect="").text
     assert started == []
@@ -221,8 +221,8 @@ def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(fold
         ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
     )
     for digits, said in (
-        ("0" * 64, "the file changed meanwhile"),
-        ("0" * 7, "the first 8 to 64 digits"),
+        ("0" * 64, "read the changed file again"),
+        ("0" * 7, "8 to 64 leading digits"),
         ("", "8"),
     ):
         done = CliRunner().invoke(parley, [*command.split(), str(file), *place, "--expect", digits])

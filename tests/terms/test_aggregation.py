@@ -43,8 +43,8 @@ def test_a_file_brings_them_back(tmp_path):
         (FIVE, {"rule": "median", "byzantine": 3}, {}, "needs at least 7"),
         ((100,) * 4, {"rule": "krum", "byzantine": 1}, {}, "needs at least 5"),
         ((100, 100, 300), MEDIAN, {}, "hold half of a round's records"),
-        (FIVE, MEDIAN, {"learning__participation": 0.4}, "a round has answers of 2"),
-        (FIVE, MEDIAN, {"learning__straggler": "skip", "learning__quorum": 2}, "a round has answers of 2"),
+        (FIVE, MEDIAN, {"learning__participation": 0.4}, "A round has answers of 2"),
+        (FIVE, MEDIAN, {"learning__straggler": "skip", "learning__quorum": 2}, "A round has answers of 2"),
         (FIVE, MEDIAN, {"privacy__noise": "shared", "privacy__delta": 1e-6}, "only the sum is opened"),
         (FIVE, MEDIAN, {"learning__algorithm": "gossip", "learning__topology": "ring"}, "no centre"),
         (
@@ -59,7 +59,7 @@ def test_a_file_brings_them_back(tmp_path):
             {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": "auto"},
             "second moments",
         ),
-        (FIVE, MEDIAN, {"learning__algorithm": "scaffold", "model__radius": 9.0}, "questions of their own"),
+        (FIVE, MEDIAN, {"learning__algorithm": "scaffold", "model__radius": 9.0}, "cannot be compared"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused_in_a_sentence(sizes, section, overrides, words):

@@ -52,7 +52,7 @@ def test_a_key_that_the_algorithm_does_not_read_is_refused_with_those_that_do():
 
 
 class RulesOfOne(AlgorithmRules):
-    keys = {"learning.momentum": "how much of the last step is kept"}  # noqa: RUF012
+    keys = {"learning.momentum": "the share of the last step"}  # noqa: RUF012
 
     def check_learning(self, learning):
         if learning.momentum is None:

@@ -16,7 +16,7 @@ STABLE = {"privacy__mechanism": "stable", "privacy__alpha": 1.9, "privacy__delta
         ({"privacy__alpha": 0.9}, "privacy.alpha = 0.9: expected"),
         ({"privacy__delta": 0.0}, "privacy.delta: expected a number above 0"),
         ({"privacy__mechanism": "gaussian"}, "privacy.alpha: allowed only with mechanism = 'stable'"),
-        ({"privacy__mechanism": "Stable"}, "stable noise is for studies alone"),
+        ({"privacy__mechanism": "Stable"}, "stable noise is for simulations only"),
         ({"privacy__noise": "shared"}, "privacy.noise: expected 'each-owner' with mechanism = 'stable'"),
         ({"privacy__scale_epsilon": 0.1}, "privacy.scale_epsilon: not allowed with mechanism = 'stable'"),
         ({"privacy__difference_epsilon": 0.1}, "privacy.difference_epsilon: not allowed with mechanism"),
@@ -55,5 +55,5 @@ def test_another_mechanism_forgets_alpha():
 
 def test_only_noise_for_studies_keeps_terms_from_a_release():
     make_terms(40, **GAUSSIAN).require_release()
-    with pytest.raises(GuaranteeError, match="no exact sampler, so it cannot be released"):
+    with pytest.raises(GuaranteeError, match="no exact sampler, so answers with stable noise cannot be released"):
         make_terms(40, **STABLE).require_release()

@@ -121,14 +121,14 @@ def test_hash_depends_on_everything_agreed(old, new):
         (
             'mechanism = "laplace"',
             'mechanism = "stable"',
-            "'gaussian' or 'geometric'; stable noise is for studies alone, since no sampler of it is safe to "
-            "release with (docs/stable_noise.md)",
+            "'gaussian' or 'geometric'; stable noise is for simulations only, because no sampler of stable noise is "
+            "safe for a release (docs/stable_noise.md)",
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),
         ("epsilon = 1.0", "epsilon = 0", "owners.bank-a.epsilon = 0: expected a number > 0"),
         ("epsilon = 1.0", "epsilom = 1.0", "owners.bank-a.epsilom: unknown key; did you mean 'epsilon'?"),
-        ("epsilon = 1.0", "", "owners.bank-a.epsilon: missing; this key is needed"),
+        ("epsilon = 1.0", "", "owners.bank-a.epsilon: missing; this key is required"),
         ("epsilon = 1.0", "epsilon = true", "owners.bank-a.epsilon = True: expected a number"),
         (
             "loan_amnt = [0, 40000]",
@@ -154,7 +154,7 @@ def test_hash_depends_on_everything_agreed(old, new):
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
         ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: needs `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
-        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise does not need it"),
+        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise needs no delta"),
         ('title = "Interest rates of three banks"', "title = ", "not valid TOML"),
     ],
 )
@@ -255,7 +255,7 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
             {"privacy__score_epsilon": 0.1, "model__holdout": 0.0},
             "privacy.score_epsilon: needs model.holdout",
         ),
-        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' a held-out record"),
+        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' at least one held-out record"),
         (
             {"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}},
             "needs bounds of the target, model.bounds.y",

@@ -142,11 +142,13 @@ class Terms(Section):
         # others bound records by rules of their own
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:
             raise ValueError(
-                "privacy.clip|expected a number, or model.radius together with bounds of every column; without "
-                "either, one record could have any effect"
+                "privacy.clip|expected a number, or model.radius together with bounds of every column; otherwise one "
+                "record could have an unlimited effect"
             )
         if learning.start == "public" and self.model.public is None:
-            raise ValueError("learning.start|needs model.public: the sample whose best fit training starts from")
+            raise ValueError(
+                "learning.start|needs model.public, because training starts from the best fit of the public sample"
+            )
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(
@@ -187,7 +189,7 @@ class Terms(Section):
         only = ALL_MECHANISMS[self.privacy.mechanism].task
         if only is not None and only != self.task:
             raise ValueError(
-                f"privacy.mechanism|expected noise on {only} only with kind = {quoted_choices(kinds_of(only))}"
+                f"privacy.mechanism|a mechanism for {only} is allowed only with kind = {quoted_choices(kinds_of(only))}"
             )
 
     @property
@@ -309,13 +311,13 @@ class Terms(Section):
         """Refuse terms between organisations that do not state which public sample and numbers all parties hold."""
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
-                "model.public_sha256: missing; between organisations the terms must state which public sample all "
-                "parties hold (sha256sum FILE)"
+                "model.public_sha256: missing; between organisations, the terms must state the hash of the public "
+                "sample that all parties hold (sha256sum FILE)"
             )
         if self.model.preparation is not None and self.model.preparation_sha256 is None:
             raise TermsError(
-                "model.preparation_sha256: missing; between organisations the terms must state which public numbers "
-                "all parties use (sha256sum FILE)"
+                "model.preparation_sha256: missing; between organisations, the terms must state the hash of the "
+                "public numbers that all parties use (sha256sum FILE)"
             )
 
     def train_rows(self, name: str) -> int:

@@ -11,21 +11,24 @@ from parley.terms.topology import EXPECTED_TOPOLOGY, Edges
 
 LOCAL_STEPS = 5  # where the terms do not say
 LOCAL_KEYS: Mapping[str, str] = {
-    "learning.local_steps": "how many steps owners take between two answers; others ask for gradients",
-    "owners.local_steps": "owners take local steps there alone",
-    "owners.step": "owners take local steps there alone",
+    "learning.local_steps": "owners take this number of steps between two answers; other algorithms ask for gradients",
+    "owners.local_steps": "other algorithms have no local steps",
+    "owners.step": "other algorithms have no local steps",
 }
-PROXIMAL_KEYS: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
+PROXIMAL_KEYS: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards the start of a local update"}
 MAX_PEERS = 256
 NO_BATCHES_NOTE = "other algorithms use all records in every round"
-LOSSES: Mapping[str, str] = {"owners.availability": "only means of gradients are forecast with answers missing"}
+LOSSES: Mapping[str, str] = {"owners.availability": "Parley forecasts missing answers only for means of gradients"}
 
 
 class AveragedSubgradientRules(AlgorithmRules):
     """Rules of averaged subgradient steps (Algorithm 2 of W)."""
 
     average: ClassVar[str | None] = "all"
-    keys: ClassVar[Mapping[str, str]] = {"learning.average": "the iterates that make the model", **LOSSES}
+    keys: ClassVar[Mapping[str, str]] = {
+        "learning.average": "the choice of the iterates whose mean is the model",
+        **LOSSES,
+    }
 
 
 class GradientDescentRules(AlgorithmRules):
@@ -33,9 +36,9 @@ class GradientDescentRules(AlgorithmRules):
 
     average: ClassVar[str | None] = "last"
     keys: ClassVar[Mapping[str, str]] = {
-        "learning.average": "the iterates that make the model",
+        "learning.average": "the choice of the iterates whose mean is the model",
         "learning.decay": "steps shrink with this power of the round",
-        "learning.momentum": "how much of the last step is kept in the next",
+        "learning.momentum": "the share of the last step that is added to the next step",
         "learning.staleness": "only 'gradient-descent' uses answers as they arrive. Statistics are asked once, "
         "local updates and corrections need all answers to one question, and batches need a common round",
         **LOSSES,
@@ -61,7 +64,7 @@ class FederatedRules(AlgorithmRules):
 
     def check_learning(self, learning: Learning) -> None:
         if "learning.proximal" in self.keys and learning.proximal is None:
-            raise ValueError(f"proximal|needs a number: {self.keys['learning.proximal']}")
+            raise ValueError(f"proximal|expected a number: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError(
                 "horizon|expected an even number, because a step takes two answers: a gradient and a local update"
@@ -93,7 +96,7 @@ class FedProxRules(FederatedRules):
 class ScaffoldRules(CorrectedRules):
     """Rules of SCAFFOLD; with gradients as control variates a step takes two answers."""
 
-    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, "learning.variates": "what its control variates are made of"}
+    keys: ClassVar[Mapping[str, str]] = {**LOCAL_KEYS, "learning.variates": "the origin of the control variates"}
     unsaid: ClassVar[Mapping[str, str]] = {"variates": "walks"}
 
     def rounds_a_step(self, learning: Learning) -> int:
@@ -105,8 +108,8 @@ class FedLinRules(CorrectedRules):
 
     keys: ClassVar[Mapping[str, str]] = {
         **LOCAL_KEYS,
-        "learning.top_k": "of a released gradient so many numbers travel; what others answer is not cut before its "
-        "noise",
+        "learning.top_k": "this number of coordinates of a released gradient is sent; answers of other algorithms "
+        "cannot be shortened before noise is added",
     }
 
     def rounds_a_step(self, learning: Learning) -> int:
@@ -125,22 +128,23 @@ class FedSplitRules(CorrectedRules):
 class GossipRules(AlgorithmRules):
     """Rules of gossip: every owner has its own point, and a graph says who hears whom."""
 
-    keys: ClassVar[Mapping[str, str]] = {"learning.topology": "others have a centre"}
+    keys: ClassVar[Mapping[str, str]] = {"learning.topology": "other algorithms have a centre"}
 
     def check(self, terms: CheckableTerms) -> None:
         """Refuse (ValueError) sums of answers, and a graph that is missing, disconnected or has unknown owners.
         Messages do not quote the file of edges, which may be the wrong file."""
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
-            raise ValueError(f"learning.topology|required with 'gossip': {EXPECTED_TOPOLOGY}")
+            raise ValueError(f"learning.topology|required with 'gossip'; expected {EXPECTED_TOPOLOGY}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, which a sum does not show"
+                "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, and a sum hides single "
+                "answers"
             )
         if len(names) > MAX_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MAX_PEERS} owners with gossip: every owner keeps every other "
-                f"owner's point"
+                f"learning.algorithm|expected at most {MAX_PEERS} owners with gossip: every owner keeps the parameters "
+                "of every other owner"
             )
         if isinstance(topology, str):
             return
@@ -150,8 +154,8 @@ class GossipRules(AlgorithmRules):
         away = [name for name in names if name not in reached]
         if away:
             raise ValueError(
-                f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a "
-                f"pair"
+                f"learning.topology|expected a connected graph: no path leads from {names[0]!r} to {away[0]!r}; add a "
+                "pair"
             )
 
 
@@ -164,7 +168,7 @@ class SufficientStatisticsRules(OneRelease):
 class FedInferRules(SufficientStatisticsRules):
     """Rules of federated inference: second moments in one round or several, with trust in owners."""
 
-    keys: ClassVar[Mapping[str, str]] = {"owners.trust": "others weigh owners by their records"}
+    keys: ClassVar[Mapping[str, str]] = {"owners.trust": "other algorithms weight owners by their records"}
     repeatable: ClassVar[bool] = True
 
     def check(self, terms: CheckableTerms) -> None:
@@ -174,8 +178,8 @@ class FedInferRules(SufficientStatisticsRules):
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or told_apart):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip: nobody can tell "
-                "whose answers are in a sum"
+                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip: a sum does not show "
+                "whose answers it contains"
             )
 
 
@@ -218,15 +222,13 @@ class PrivateSGDRules(AlgorithmRules):
                 "epochs|expected a whole number with private-sgd, or a horizon that is a multiple of batches"
             )
         if learning.horizon != learning.epochs * learning.batches:
-            raise ValueError(
-                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or leave the key out"
-            )
+            raise ValueError(f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or no key")
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
-                "step|expected a number with optimiser = 'adam': its steps are lengths in the parameters' own units"
+                "step|expected a number with optimiser = 'adam': Adam's steps are lengths in the parameters' own units"
             )
         if learning.poisson and learning.batch_seed is not None:
-            raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw in secret")
+            raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw their records in secret")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return True
@@ -249,12 +251,13 @@ class ObjectivePerturbationRules(OneRelease):
             )
         if len(terms.owners) > 1:
             raise ValueError(
-                "learning.algorithm|objective-perturbation is not available for several owners: one owner "
-                "minimises its own cost"
+                "learning.algorithm|objective-perturbation is available only for a single owner, which minimises its "
+                "own cost"
             )
         if terms.privacy.mechanism != "laplace" or terms.noise.summed:
             raise ValueError(
-                "privacy.mechanism|expected 'laplace' and no shared noise with objective-perturbation, which is pure"
+                "privacy.mechanism|expected 'laplace' and no shared noise with objective-perturbation, whose "
+                "guarantee has no delta"
             )
 
 

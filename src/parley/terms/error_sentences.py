@@ -62,7 +62,7 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
         released = {name: noise for name, noise in ALL_MECHANISMS.items() if not noise.studied}
         expected = quoted_choices({name: None for name, noise in released.items() if noise.task in (None, own)})
         if isinstance(value, str) and "stable" in value.lower():
-            return f"{expected}; {WHY_STUDIES_ONLY}, and is called 'stable'"
+            return f"{expected}; {WHY_STUDIES_ONLY}, and its name is 'stable'"
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
 
@@ -97,7 +97,7 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
-        return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
+        return "model.missing: expected 'refuse' or 'fill', or a table that gives each column 'refuse' or 'fill'"
     if error["loc"][:1] == ("model",) and error["type"] != "extra_forbidden":
         model, own = _section(content), error["loc"][1:2]
         known = model.expected.get(own[0]) if own else None
@@ -123,7 +123,7 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"
         return f"{key}: unknown key; {hint}"
     if kind == "missing":
-        return f"{key}: missing; this key is needed"
+        return f"{key}: missing; this key is required"
     if kind == "value_error":
         where, _, expectation = str(context["error"]).partition("|")
         return f"{'.'.join([*key.split('.'), where]) if key else where}: {expectation}"

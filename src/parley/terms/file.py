@@ -17,68 +17,74 @@ from parley.terms.sections import Host, OwnerTerms
 KEY_NOTES: Mapping[str, str] = {
     "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several; "
     "poisson-regression: a count; survival: a time; boosted-regression and boosted-classification: by trees",
-    "model.target": "what is predicted",
-    "model.event": "1: it happened at that time; 0: it had not by then",
-    "model.periods": "in which time is cut, by their ends",
-    "model.exposure": "how much, or how long, each count was counted in",
-    "model.features": "what it is predicted from",
-    "model.positive": "counts as 1, every other name as 0",
-    "model.merged": "columns of names in which capitals and spaces do not count",
-    "model.dates": "columns of dates, and how they are written: each becomes days since 1970-01-01, as do its bounds",
+    "model.target": "the column to predict",
+    "model.event": "1: the event happened at that time; 0: the event had not happened by then",
+    "model.periods": "ends of the periods into which time is divided",
+    "model.exposure": "amount or time over which each count was observed",
+    "model.features": "the columns to predict from",
+    "model.positive": "the name that counts as 1; every other name counts as 0",
+    "model.merged": "columns of names in which capitals and spaces are ignored",
+    "model.dates": "columns of dates and their formats; dates and their bounds become days since 1970-01-01",
     "model.coding": "each name of a category is a column of 0 and 1",
-    "model.missing": "fill: the public median and a 0/1 column that says so; in a column of names, one more name",
-    "model.bounds": "private values are cut to these; from public knowledge, never from private rows",
-    "model.categories": "names that are told apart; any other is none of them. Never from private rows",
-    "model.centres": "taken from each value before it is scaled",
-    "model.scales": "one unit of each column",
-    "model.public": "a public sample: ranges, scales, categories, and what plans are judged on. Nobody's private rows",
-    "model.public_sha256": "so that all parties use the same one",
-    "model.preparation": "public numbers found once: bounds, scales, directions; machines would find other directions",
-    "model.preparation_sha256": "so that all parties use the same ones",
-    "model.whitening": "features are turned: public: uncorrelated on the public sample; public-curvature: each bends "
-    "its cost alike",
-    "model.basis": "features by nearness to public points, waves or polynomials, instead of the columns",
-    "model.columns": "bins: numbers cut at public quantiles; hinges: joined by lines; trees: leaves of public trees",
-    "model.bins": "for each column of numbers, at most",
-    "model.crossed": "pairs of columns whose coarser bins are combined, for what two do only together",
-    "model.trees": "how many, of how many leaves, of how many public rows each; how fast they are grown; refitted: of "
-    "how many the leaves are columns, what the others say being a public margin; 0: straight lines beside it",
+    "model.missing": "fill: the public median, with a 0/1 column that marks missing cells; in a column of names, one "
+    "more name",
+    "model.bounds": "private values are clipped to these bounds; from public knowledge, never from private rows",
+    "model.categories": "names that the model distinguishes; from public knowledge, never from private rows",
+    "model.centres": "subtracted from each value before scaling",
+    "model.scales": "each value is divided by its column's scale",
+    "model.public": "a sample without private rows; gives ranges, scales and categories, and judges plans",
+    "model.public_sha256": "so that all parties use the same sample",
+    "model.preparation": "public bounds, scales and directions, computed once because machines round differently",
+    "model.preparation_sha256": "so that all parties use the same public numbers",
+    "model.whitening": "public: features uncorrelated on the public sample; public-curvature: equal curvature of the "
+    "public cost",
+    "model.basis": "bumps around public points, waves or polynomials in place of the columns",
+    "model.columns": "bins: numbers cut at public quantiles; hinges: bins joined by lines; trees: leaves of public "
+    "trees",
+    "model.bins": "largest number of bins of a numeric column",
+    "model.crossed": "pairs of columns whose coarser bins are combined, for their interactions",
+    "model.trees": "count: number of public trees; leaves: most per tree; smallest: fewest public rows in a leaf; "
+    "rate: of growth; refitted: number of trees whose leaves are columns, beside a public margin of the other trees; "
+    "0: linear columns beside the margin",
     "model.intercept": "a constant beside the features",
-    "model.radius": "no parameter leaves the box |theta| <= radius",
-    "model.holdout": "share of each owner's rows kept for scoring: never learned from",
-    "model.holdout_seed": "which rows those are follows from it and their places, without the rest of the table",
-    "model.holdout_by": "person: all rows of a person are learned from, or none is, by a hash of the person's name",
+    "model.radius": "every parameter stays within |theta| <= radius",
+    "model.holdout": "share of each owner's rows kept for scoring, never for training",
+    "model.holdout_seed": "seed that decides by row number which rows are held out",
+    "model.holdout_by": "person: a hash of a person's name decides whether all or none of the person's rows are held "
+    "out",
     "model.regularisation": "weight of |theta|^2 / 2",
-    "learning.algorithm": "how answers become a model; parley plan compares",
-    "learning.horizon": "rounds: how often owners are asked; their budgets are spread over all of them",
-    "learning.step": "how far the learner moves on an answer",
+    "learning.algorithm": "how answers become a model; parley plan compares algorithms",
+    "learning.horizon": "number of rounds; an owner's budget is spread over all rounds",
+    "learning.step": "how far the learner moves per answer",
     "learning.average": "which iterates make the model: the last, the last half, or all",
-    "learning.decay": "steps shrink with this power of the round; 0: they do not",
-    "learning.momentum": "how much of the last step is kept in the next",
+    "learning.decay": "steps shrink with this power of the round; 0: constant steps",
+    "learning.momentum": "share of the last step that is added to the next step",
     "learning.start": "public: training begins at the best fit of the public sample",
-    "learning.top_k": "so many numbers of a released gradient travel, those that changed most",
-    "learning.staleness": "answers are used as they come, if the model took no more steps since they were asked for",
-    "learning.learner": "who asks",
+    "learning.top_k": "number of coordinates of a released gradient that are sent, those that changed most",
+    "learning.staleness": "answers are used as they arrive, if the model took at most this number of steps since the "
+    "question",
+    "learning.learner": "the party that asks the owners",
     "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",
-    "privacy.alpha": "of stable noise: how heavy its tails are, 1 (Cauchy) to 1.9999; for simulations alone",
-    "privacy.clip": "no record's gradient counts for more than this: what one person can do, and how loud the noise is",
-    "privacy.delta": "with which probability the promise of epsilon may fail; well below 1/records",
-    "privacy.person": "the column that tells people apart",
-    "privacy.records_per_person": "of each person so many rows count, and all of them are protected together",
-    "privacy.score_epsilon": "of every epsilon, for one released score of the finished model",
-    "privacy.scale_epsilon": "of every epsilon, for ranges and category names, asked with noise before anything is "
-    "learned",
-    "privacy.difference_epsilon": "of every epsilon, for one answer that tells how much owners differ, asked before "
-    "anything is learned",
-    "privacy.unit": "owner: answers are clipped as a whole, and the noise hides a whole table, not one person in it",
-    "privacy.noise": "shared: one noise for all, drawn by three hosts (none of them knows it) or two",
-    "aggregation.rule": "how answers become one; all but the mean hold where some owners lie, and cost noise",
+    "privacy.alpha": "index of stable noise, from 1 (Cauchy) to 1.9999; for simulations only",
+    "privacy.clip": "largest norm of a record's gradient; limits what one person can change, and sets the noise",
+    "privacy.delta": "probability with which the guarantee of epsilon may fail; well below 1/records",
+    "privacy.person": "the column that identifies people",
+    "privacy.records_per_person": "most rows that count per person; a person's rows are protected together",
+    "privacy.score_epsilon": "part of every epsilon for one released score of the finished model",
+    "privacy.scale_epsilon": "part of every epsilon for ranges and category names, asked with noise before training",
+    "privacy.difference_epsilon": "part of every epsilon for one answer about how much owners differ, asked before "
+    "training",
+    "privacy.unit": "owner: whole answers are clipped, and the noise hides a whole table, not one person",
+    "privacy.noise": "shared: three hosts draw one noise for all that no host knows, or two hosts each add a full "
+    "noise",
+    "aggregation.rule": "how answers are combined; all rules except the mean tolerate lying owners and cost more noise",
     "aggregation.byzantine": "how many owners may lie",
-    "aggregation.spread": "how far apart honest owners' answers lie at most, noise aside: who is farther is named",
-    "owners.records": "rows in the table: public, and checked",
-    "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",
-    "owners.answers": "the most answers that it gives; its noise is for exactly so many",
-    "owners.data": "for runs on one machine; left out of the terms' hash",
+    "aggregation.spread": "largest distance between honest owners' answers without noise; owners beyond this distance "
+    "are named",
+    "owners.records": "number of rows in the table; public and checked",
+    "owners.epsilon": "most that all answers together may reveal about a person; smaller is more private",
+    "owners.answers": "most answers that this owner gives; the noise is calibrated for exactly this number",
+    "owners.data": "table for runs on one machine; not part of the terms' hash",
 }
 
 
@@ -147,11 +153,11 @@ def require_expected(terms: Terms, expected: str | None) -> None:
     if expected is None:
         return
     if re.fullmatch(f"[0-9a-f]{{{MIN_HASH_DIGITS},64}}", expected) is None:
-        raise SettingError(f"--expect: expected the first {MIN_HASH_DIGITS} to 64 digits of the terms' hash")
+        raise SettingError(f"--expect: expected {MIN_HASH_DIGITS} to 64 leading digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
-            f"these are terms {terms.hash[:16]}…, and {expected[:16]}… were read: the file changed meanwhile; read it "
-            f"again. Nothing was spent"
+            f"the file now holds terms {terms.hash[:16]}…, but the terms {expected[:16]}… were read; read the changed "
+            "file again. Nothing was spent"
         )
 
 

@@ -75,7 +75,7 @@ class Section(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
         """Refuse: a copy would be unchecked and keep the old hash."""
-        raise TypeError("change terms with Terms.changed(...), which checks them")
+        raise TypeError("change terms with Terms.changed(...), which checks the new terms")
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
@@ -194,11 +194,13 @@ class Basis(Section):
         if self.degree is not None:
             raise ValueError("degree|allowed only with kind = 'polynomial'")
         if self.points is None or self.width is None:
-            raise ValueError(f"{'points' if self.points is None else 'width'}|required: points and their width")
+            raise ValueError(
+                f"{'points' if self.points is None else 'width'}|required: a basis needs points and a width"
+            )
         if self.kind is not None and isinstance(self.points, tuple):
             raise ValueError(f"points|expected a number with kind = {self.kind!r}: the number of waves to draw")
         if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
-            raise ValueError("points|expected a number, or points with a number for each feature")
+            raise ValueError("points|expected a number, or a list of points with one number for each feature")
         return self
 
 
@@ -220,7 +222,7 @@ class Trees(Section):
     @model_validator(mode="after")
     def _some_refitted(self) -> Self:
         if self.refitted is not None and not self.refitted < self.count:
-            raise ValueError("refitted|expected fewer trees than count; remove the key to refit all of them")
+            raise ValueError("refitted|expected fewer trees than count; remove the key to refit all trees")
         return self
 
     @property
@@ -233,8 +235,8 @@ class Trees(Section):
         nodes = self.count * outcomes * (2 * self.leaves - 1)
         if nodes <= MAX_FOREST_NODES:
             return None
-        each = f", one of each for every one of {outcomes} classes," if outcomes > 1 else ""
+        each = f" for each of {outcomes} classes" if outcomes > 1 else ""
         return (
             f"expected fewer or smaller trees: {self.count} of {self.leaves} leaves{each} have up to {nodes:,} nodes, "
-            f"and no more than {MAX_FOREST_NODES:,} are read from a file"
+            f"but a file may hold at most {MAX_FOREST_NODES:,} nodes"
         )

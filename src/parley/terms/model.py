@@ -180,11 +180,11 @@ class Model(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not isinstance(self, section_of(self.kind)):
-            raise ValueError(f"kind|read it as a {section_of(self.kind).__name__} (read_model)")
+            raise ValueError(f"kind|read the section as a {section_of(self.kind).__name__} (read_model)")
         self.check()
         self._apart_from_target()
         if self.holdout_seed is not None and not self.holdout:
-            raise ValueError("holdout_seed|allowed only with holdout, whose rows it decides")
+            raise ValueError("holdout_seed|allowed only with holdout, because the seed decides which rows are held out")
         if self.holdout_by is not None and not self.holdout:
             raise ValueError("holdout_by|allowed only with holdout, the share of people that is held out")
         if self.features is not None:
@@ -199,8 +199,8 @@ class Model(Section):
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
-                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {NUMBER_RANGE_TEXT} in size, at "
-                    f"least {SMALLEST:g} apart"
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {NUMBER_RANGE_TEXT} in size and "
+                    f"that are at least {SMALLEST:g} apart"
                 )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
@@ -210,27 +210,24 @@ class Model(Section):
         if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
-            raise ValueError("components|needs a `public` sample: PCA never touches private data")
+            raise ValueError("components|needs a `public` sample: PCA never reads private data")
         if self.preparation is not None and self.public is None and self.basis is None:
-            raise ValueError(
-                "preparation|needs a `public` sample or a `basis`: without either there are no numbers to pin"
-            )
+            raise ValueError("preparation|needs a `public` sample or a `basis`; otherwise there are no numbers to pin")
         self._can_read()
         self._can_scale()
         self._check_column_transformations()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|expected columns of numbers with 'polynomial', without fills or coding = 'one-hot': "
-                "columns of 0 and 1 have no powers"
+                "basis.kind|expected only numeric columns with 'polynomial', and neither fills nor coding = "
+                "'one-hot': powers of 0 and 1 are again 0 and 1"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|needs a `public` sample, whose moments or curvature it takes, and no `components`"
+                "whitening|needs a `public` sample, whose moments or curvature whiten the columns, and no `components`"
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
-                f"whitening|expected 'public' with kind = {self.kind!r}: this loss has corners, where it has no "
-                f"curvature"
+                f"whitening|expected 'public' with kind = {self.kind!r}: this loss has corners without curvature"
             )
         return self
 
@@ -259,7 +256,7 @@ class Model(Section):
             )
         if self.trees is not None and self.trees.refitted is not None and self.radius is not None:
             raise ValueError(
-                "radius|not allowed with trees.refitted: a box would also limit the weight of the public margin"
+                "radius|not allowed with trees.refitted: a radius would also limit the weight of the public margin"
             )
         self._can_cross()
         if self.columns is None:
@@ -274,11 +271,11 @@ class Model(Section):
         if self.columns == "trees" and self.public is None:
             raise ValueError(
                 "columns|expected a `public` sample with 'trees', because private rows must not decide where a tree "
-                "splits; 'bins' also work with declared bounds"
+                "splits; columns = 'bins' also works with declared bounds"
             )
         if self.columns == "trees" and self.kind not in KINDS_WITH_GROWN_TREES:
             raise ValueError(
-                f"columns|expected 'bins' or none with kind = {self.kind!r}: trees are grown for "
+                f"columns|expected 'bins' or none with kind = {self.kind!r}: public trees are available only for "
                 f"{quoted_choices(KINDS_WITH_GROWN_TREES)}"
             )
 
@@ -298,11 +295,12 @@ class Model(Section):
         for key, given in (("centres", self.centres), ("scales", self.scales)):
             if given and self.public is not None:
                 raise ValueError(
-                    f"{key}|not allowed with a `public` sample: it says how columns are centred and scaled"
+                    f"{key}|not allowed with a `public` sample: the sample determines how columns are centred and "
+                    "scaled"
                 )
             for column in given:
                 if column in self.categories and (self.coding == "one-hot" or self.classifies):
-                    raise ValueError(f"{key}.{column}|expected a column of numbers, not one of categories")
+                    raise ValueError(f"{key}.{column}|expected a column of numbers, not of categories")
                 if column == self.target and (self.classifies or not self.has_intercept):
                     raise ValueError(
                         f"{key}.{column}|expected a feature, or the target of a regression with an intercept"
@@ -323,7 +321,7 @@ class Model(Section):
             if column == self.target:
                 raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")
             if column in self.categories:
-                raise ValueError(f"transforms.{column}|expected a column of numbers, not one of categories")
+                raise ValueError(f"transforms.{column}|expected a column of numbers, not of categories")
             if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
                 raise ValueError(
                     f"bounds.{column}|expected a low end {domain(transform)} with transforms.{column} = {transform!r}"
@@ -336,10 +334,14 @@ class Model(Section):
         if self.positive is None:
             return
         if self.predicts != "two classes":
-            raise ValueError("positive|allowed only with a model of two classes: it names the class that counts as 1")
+            raise ValueError(
+                "positive|allowed only with a model of two classes: the key names the class that counts as 1"
+            )
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
-            raise ValueError(f"categories.{self.target}|expected two names that include positive, or no key")
+            raise ValueError(
+                f"categories.{self.target}|expected two names, one of them the name in model.positive, or no key"
+            )
 
 
 def section_of(kind: Any) -> type[Model]:

@@ -21,11 +21,11 @@ class CountModel(Model):
 
     def check(self) -> None:
         if not self.bounds.get(self.target, (-1.0, 0.0))[0] >= 0:
-            raise ValueError(f"bounds.{self.target}|expected [low, high] with low >= 0; counts are clipped to it")
+            raise ValueError(f"bounds.{self.target}|expected [low, high] with low >= 0, to clip the counts")
         if self.exposure is not None and not self.bounds.get(self.exposure, (0.0, 0.0))[0] > 0:
             raise ValueError(
-                f"bounds.{self.exposure}|expected [low, high] above 0; exposures are clipped to it, and rates are "
-                f"counts per exposure"
+                f"bounds.{self.exposure}|expected [low, high] above 0, to clip the exposures; rates are counts per "
+                "unit of exposure"
             )
         if self.target in self.categories:
             raise ValueError(f"categories.{self.target}|not allowed for a count")
@@ -42,8 +42,8 @@ class SurvivalModel(Model):
     periods: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)]  # by their ends
 
     expected: ClassVar[Mapping[str, str]] = {
-        "event": "the column that says whether it happened: 1, or 0 where it had not by then",
-        "periods": "the ends of the periods, each after the last, such as [30, 90, 365]",
+        "event": "the column that says whether the event happened (1) or had not happened yet (0)",
+        "periods": "the ends of the periods in increasing order, such as [30, 90, 365]",
     }
 
     @property
@@ -54,10 +54,10 @@ class SurvivalModel(Model):
         if any(not before < after for before, after in pairwise(self.periods)):
             raise ValueError(f"periods|expected {self.expected['periods']}")
         if self.intercept:
-            raise ValueError("intercept|not allowed with kind = 'survival': every period has a baseline of its own")
+            raise ValueError("intercept|not allowed with kind = 'survival': every period has its own baseline")
         for key in ("bounds", "categories", "centres", "scales"):
             for column in self.outcome_columns:
                 if column in getattr(self, key):
                     raise ValueError(
-                        f"{key}.{column}|not allowed: the periods define the times, and an event is 1 or 0"
+                        f"{key}.{column}|not allowed for survival: the periods define the times, and an event is 1 or 0"
                     )

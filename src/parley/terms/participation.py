@@ -27,7 +27,7 @@ def check_stragglers(terms: CheckableTerms) -> None:
         return
     if any((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which strides cannot guarantee"
+            "learning.straggler|expected 'wait' or 'stop': 'skip' needs a quorum, which strides cannot guarantee"
         )
     if learning.quorum is None:
         raise ValueError(
@@ -44,22 +44,22 @@ def check_availability(terms: CheckableTerms) -> None:
         raise ValueError(f"owners.availability|expected at least {MIN_AVAILABILITY:g}")
     if not learning.waits:
         raise ValueError(
-            "owners.availability|not allowed with staleness: a lost answer is asked for again and comes later; "
-            "owners.answers and speeds state that"
+            "owners.availability|not allowed with staleness, because the learner requests a lost answer again and the "
+            "answer arrives later; state delays by owners.answers and speeds"
         )
     if learning.straggler != "skip":
         raise ValueError(
-            "owners.availability|needs learning.straggler = 'skip' and a quorum: rounds that wait get every answer, "
-            "since a lost one is asked for again"
+            "owners.availability|needs learning.straggler = 'skip' and a quorum: rounds that wait receive every "
+            "answer, because the learner requests a lost answer again"
         )
     if learning.participation is not None:
-        raise ValueError("owners.availability|not allowed with participation: use one of the two")
+        raise ValueError("owners.availability|not allowed with learning.participation; use only one of these two keys")
     if terms.privacy.unit != "record":
         raise ValueError("privacy.unit|expected 'record' with owners.availability")
     if terms.aggregation is not None:
         raise ValueError(
-            "aggregation|not allowed with owners.availability: what a robust rule makes of missing answers is not "
-            "forecast"
+            "aggregation|not allowed with owners.availability: Parley cannot forecast a robust rule with missing "
+            "answers"
         )
 
 
@@ -69,7 +69,7 @@ def check_participation(terms: CheckableTerms) -> None:
     if learning.participation is None and not strides:
         return
     if learning.participation is not None and strides:
-        raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
+        raise ValueError("learning.participation|expected either participation or strides of the owners, not both")
     if learning.horizon > MAX_SCHEDULED_ROUNDS:
         raise ValueError(f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} with participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
@@ -78,7 +78,7 @@ def check_participation(terms: CheckableTerms) -> None:
             "owner"
         )
     if any(stride > learning.horizon for stride in strides):
-        raise ValueError("owners.stride|expected at most learning.horizon: otherwise the owner is never asked")
+        raise ValueError("owners.stride|expected at most learning.horizon: otherwise the owner would never be asked")
     if learning.participation is not None and terms.asked_a_round * (
         learning.horizon // learning.rounds_per_step
     ) < len(terms.owners):
@@ -107,7 +107,8 @@ def check_answers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) `owners.answers` if rounds wait."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError(
-            "owners.answers|allowed only with learning.staleness: otherwise strides decide which rounds ask"
+            "owners.answers|allowed only with learning.staleness: without staleness, strides decide which rounds ask "
+            "an owner"
         )
 
 
@@ -116,12 +117,12 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one: at equal "
-            f"speeds an answer is that many versions old, and answers that are too old are paid for and dropped"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one. Answers of "
+            "equally fast owners are this many versions old, and a lower limit would drop paid answers"
         )
     if learning.decay != 0:
         raise ValueError(
-            "learning.decay|expected 0.0 with staleness: all steps have one length, so that no owner counts more for "
+            "learning.decay|expected 0.0 with staleness: with steps of equal length, no owner counts more for "
             "answering early"
         )
     if learning.momentum is not None:
@@ -134,14 +135,17 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(
-            "learning.staleness|needs neither participation nor strides: owners.answers states how often each owner "
+            "learning.staleness|not allowed with participation or strides: owners.answers states how often each owner "
             "answers"
         )
     if any(answers > learning.horizon for answers in given):
-        raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
+        raise ValueError(
+            "owners.answers|expected at most learning.horizon, the largest number of answers that an owner may give"
+        )
     if all_answers(terms) > MAX_SCHEDULED_ROUNDS:
         raise ValueError(
-            f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} answers of all owners together with staleness"
+            f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} answers from all owners together with "
+            "staleness"
         )
 
 
@@ -172,15 +176,16 @@ def check_aggregation(terms: CheckableTerms) -> None:
     facts, liars, owners_heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if owners_heard < 2 * liars + facts.more:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or more owners: a round has answers of {owners_heard} of them, "
-            f"and if {liars} may lie {section.rule!r} needs at least {2 * liars + facts.more}"
+            "aggregation.byzantine|expected fewer lying owners, or more owners in total. A round has answers of "
+            f"{owners_heard} owners; if {liars} of them may lie, {section.rule!r} needs at least "
+            f"{2 * liars + facts.more}"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)
     lying, honest = sum(rows[-liars:]), sum(rows[: owners_heard - liars])
     if facts.weighted and section.rule != "mean" and not lying < honest:
         raise ValueError(
-            f"aggregation.byzantine|expected fewer, or owners of more equal size: the owners that may lie can hold "
-            f"half of a round's records, and {section.rule!r} counts owners by their records"
+            "aggregation.byzantine|expected fewer lying owners, or owners of more equal size. The lying owners can "
+            f"hold half of a round's records, and {section.rule!r} weights owners by their records"
         )
 
 
@@ -188,23 +193,25 @@ def _no_single_answers(terms: CheckableTerms) -> str | None:
     """Return why only the mean makes sense; None if other rules do."""
     learning = terms.learning
     if terms.noise.summed:
-        return "privacy.noise = 'shared': only the sum is opened, and a sum does not show who said what"
+        return "privacy.noise = 'shared': only the sum is opened, and a sum does not show single answers"
     if terms.task != PREDICTION:
-        return f"{learning.algorithm}: what its owners answer is added up, not compared"
+        return f"{learning.algorithm}: the owners' answers are added up, not compared"
     if not learning.waits:
-        return "learning.staleness: answers are used one by one as they come, and one answer has no middle"
+        return (
+            "learning.staleness: answers are used one by one as they arrive, and robust rules compare several answers"
+        )
     if learning.topology is not None:
-        return "gossip: there is no centre that hears everybody, and neighbours may be too few to outvote one"
+        return (
+            "gossip: no centre receives all answers, and an owner's neighbours may be too few to outvote a lying "
+            "neighbour"
+        )
     if learning.rules.asks == "statistics":
         return (
-            f"{learning.algorithm}: a model is solved from the sum of everybody's second moments, and the middle of "
-            "several owners' moments, number by number, need not be the moments of anything"
+            f"{learning.algorithm}: the model follows from the sum of all owners' second moments, and coordinate-wise "
+            "medians of moments need not be the moments of any table"
         )
     if learning.rules.asks == "minimum":
-        return f"{learning.algorithm}: there is one owner, whom nobody can outvote"
+        return f"{learning.algorithm}: nobody can outvote the only owner"
     if learning.rules.asks == "corrected" or terms.uneven:
-        return (
-            "owners that are asked questions of their own, or take local steps of their own: their answers have no "
-            "common middle"
-        )
+        return "questions or local steps that differ between owners: their answers cannot be compared"
     return None

@@ -32,7 +32,7 @@ def check_delta(terms: CheckableTerms) -> None:
         and not named
     ):
         noise = privacy.mechanism.capitalize()
-        raise ValueError(f"privacy.delta|expected 0: {noise} noise does not need it; mechanism = 'gaussian' does")
+        raise ValueError(f"privacy.delta|expected 0: {noise} noise needs no delta; Gaussian noise does")
 
 
 def check_scales(terms: CheckableTerms) -> None:
@@ -56,7 +56,7 @@ def check_differences(terms: CheckableTerms) -> None:
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
-        raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at its best fit")
+        raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at the sample's best fit")
     can_tell = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not can_tell or terms.privacy.clip_norm is not None:
         raise ValueError(
@@ -78,7 +78,7 @@ def check_score(terms: CheckableTerms) -> None:
     if epsilon is None:
         return
     if model.predicts == "survival":
-        raise ValueError("privacy.score_epsilon|not allowed with kind = 'survival': its score cannot be released")
+        raise ValueError("privacy.score_epsilon|not allowed with kind = 'survival': survival scores cannot be released")
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
             raise ValueError(
@@ -86,7 +86,8 @@ def check_score(terms: CheckableTerms) -> None:
             )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
-                f"privacy.score_epsilon|needs model.holdout, a share that gives {owner.name!r} a held-out record"
+                f"privacy.score_epsilon|needs model.holdout: a share that gives {owner.name!r} at least one held-out "
+                "record"
             )
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
@@ -106,20 +107,20 @@ def check_owner_unit(terms: CheckableTerms) -> None:
             "updates and second moments"
         )
     if privacy.clip is None:
-        raise ValueError("privacy.clip|expected a number with unit = 'owner': the whole answer is scaled down to it")
+        raise ValueError("privacy.clip|expected a number with unit = 'owner': the clip scales down the whole answer")
     if privacy.person is not None:
         raise ValueError(
-            "privacy.person|not allowed with unit = 'owner': all rows count, and neighbours differ in a whole table"
+            "privacy.person|not allowed with unit = 'owner': all rows count, and neighbours may differ in all rows"
         )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
-            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbours differ in a "
-            "whole table"
+            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbours may differ "
+            "in all rows"
         )
     for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|not allowed with unit = 'owner': its noise would hide one person, not a table"
+                f"privacy.{key}|not allowed with unit = 'owner': the noise would hide one person, not a whole table"
             )
 
 
@@ -128,13 +129,14 @@ def check_hosts(terms: CheckableTerms) -> None:
     names = {host.name for host in terms.hosts}
     keys = [host.key for host in terms.hosts if host.key is not None]
     if len(set(keys)) < len(keys):
-        raise ValueError("hosts.key|expected different keys: whoever has the keys of two hosts reads every answer")
+        raise ValueError("hosts.key|expected different keys: a party with the keys of two hosts can read every answer")
     if not terms.noise.hosts and names:
         raise ValueError("hosts|not allowed: hosts draw noise only with privacy.noise = 'shared'")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
-            f"hosts|privacy.noise = 'shared' needs 3 different names, or 2; found {len(names)}. Three hosts draw one "
-            f"noise that none of them knows; two each add a whole noise. Owners and the learner may be hosts"
+            f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "
+            "hosts draw one noise that no host knows. Two hosts each add a full noise. Owners and the learner may be "
+            "hosts"
         )
 
 
@@ -152,7 +154,7 @@ def check_batches(terms: CheckableTerms) -> None:
     for owner in terms.owners:
         if batches > training_records(owner.records, terms.model.holdout):
             raise ValueError(
-                f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one"
+                f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs a record"
             )
     if not learning.poisson:
         return
@@ -167,8 +169,8 @@ def check_batches(terms: CheckableTerms) -> None:
         )
     if terms.noise.summed and privacy.shared_records > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' with shared_records and shared noise: several owners draw "
-            "a record independently"
+            "learning.sampling|expected 'partition' with shared_records and shared noise: several owners could draw "
+            "the same record independently"
         )
 
 
@@ -176,8 +178,8 @@ def check_secret_draws(terms: CheckableTerms) -> None:
     """Refuse (ValueError) predictable batches if the noise is proved only for secret draws."""
     if not terms.learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: its noise is proved for secret "
-            "draws, not for fixed batches"
+            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: the privacy proof covers secret "
+            "draws, not fixed batches"
         )
     check_batches(terms)
 
@@ -189,30 +191,30 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
     if terms.noise.summed:
         raise ValueError(
             f"privacy.noise|expected 'each-owner' with {algorithm} for networks: an owner adds noise in every local "
-            f"step, and hosts draw theirs only after the last"
+            "step, but hosts draw noise only after the last step"
         )
     if privacy.records_per_person > 1:
         raise ValueError(
-            f"privacy.records_per_person|expected 1 with {algorithm} for networks: the cost of several records is not "
-            f"proved"
+            f"privacy.records_per_person|expected 1 with {algorithm} for networks: no privacy proof covers several "
+            "records of a person"
         )
     if whole and learning.batches is not None:
-        raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws of rows hide no table")
+        raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws hide rows, not a table")
     if (learning.batches is not None) is not learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' with {algorithm} and batches, and no sampling without: every local "
-            f"step draws its records in secret, or takes all"
+            f"learning.sampling|expected 'poisson' with {algorithm} and batches, and no sampling without batches: "
+            "every local step draws its records in secret or takes all records"
         )
     if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
         raise ValueError(
-            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all of them"
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all steps"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])
     if not longest * (learning.proximal or 0.0) <= 1:
         raise ValueError(
-            f"learning.proximal|expected at most {1 / longest:g}, 1 over the longest local step: a stronger pull "
-            f"overshoots the start"
+            f"learning.proximal|expected at most {1 / longest:g}, the inverse of the longest local step: a stronger "
+            "pull overshoots the start"
         )
 
 
@@ -221,21 +223,21 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
     learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
     if learning.sampling != "partition":
         raise ValueError(
-            f"learning.sampling|expected 'partition' with {algorithm}: its noise is proved for fixed batches, not "
-            "for secret draws"
+            f"learning.sampling|expected 'partition' with {algorithm}: the privacy proof covers fixed batches, not "
+            "secret draws"
         )
     if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
         raise ValueError(
-            f"learning.horizon|expected epochs x batches, the same rounds for all, with {algorithm}: its noise is "
-            f"calibrated for exactly that many answers"
+            f"learning.horizon|expected epochs x batches with {algorithm}, and the same rounds for all owners: the "
+            "noise is calibrated for exactly this number of answers"
         )
     if terms.noise.summed:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm}: hosts draw noise for one round, which no other "
-            f"round can cancel"
+            f"privacy.noise|expected 'each-owner' with {algorithm}: hosts draw noise for one round, and no other round "
+            "can cancel this noise"
         )
     if privacy.mechanism != "gaussian":
-        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise is proved")
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise has a proof")
     if privacy.records_per_person > 1:
         raise ValueError(
             f"privacy.records_per_person|expected 1 with {algorithm}: an answer mixes several batches and could "
@@ -249,25 +251,24 @@ def check_local_updates(terms: CheckableTerms) -> None:
     model, algorithm = terms.model, terms.learning.algorithm
     if not MODELS[model.kind].local_updates:
         raise ValueError(
-            f"learning.algorithm|{algorithm} is not available for {model.kind}: no bound is known on how far one "
-            f"record moves its local steps"
+            f"learning.algorithm|{algorithm} is not available for {model.kind}: no bound is known on the effect of one "
+            "record on local steps"
         )
     if not model.smooth:
         raise ValueError(
-            f"learning.algorithm|{algorithm} is not available for linear-svm: at the hinge's corner a local step of "
-            f"any length may drive close points apart, so one record may move local steps further than it moves a "
-            f"gradient"
+            f"learning.algorithm|{algorithm} is not available for linear-svm. At the hinge's corner, a local step of "
+            "any length may drive close points apart. One record may then move local steps further than a gradient"
         )
     if model.radius is None:
         raise ValueError(
-            f"model.radius|expected a number with {algorithm}: rounding in an owner's local steps is bounded only "
-            f"within a box"
+            f"model.radius|expected a number with {algorithm}: only a radius bounds the rounding errors of an owner's "
+            "local steps"
         )
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm}: each owner's question is corrected by what that "
-            f"owner released before, which a sum does not show; if the owner kept it inside, one record would act on "
-            f"later rounds"
+            f"privacy.noise|expected 'each-owner' with {algorithm}: each owner's question is corrected by the owner's "
+            "earlier releases, and a sum hides these releases. With unreleased corrections, one record would affect "
+            "later rounds"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
@@ -280,9 +281,9 @@ def check_moments(terms: CheckableTerms) -> None:
     """Refuse (ValueError) a model that second moments do not determine."""
     if not MODELS[terms.model.kind].squared:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
-        raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice for {able} only")
+        raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice only for {able}")
     if terms.model.class_weight:
-        raise ValueError("model.class_weight|not allowed with second moments: they count every record once")
+        raise ValueError("model.class_weight|not allowed with this algorithm: second moments count every record once")
 
 
 CHECK_BY_QUESTION: Mapping[str, Callable[[CheckableTerms], None]] = {
@@ -319,7 +320,7 @@ def check_held_out_people(terms: CheckableTerms) -> None:
     if terms.model.holdout_by is None:
         return
     if terms.privacy.person is None:
-        raise ValueError("model.holdout_by|needs privacy.person: the column that tells people apart")
+        raise ValueError("model.holdout_by|needs privacy.person, the column that identifies people")
     if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(
             f"model.holdout_by|not allowed with {terms.learning.algorithm}: its sensitivity is not proved when people "

@@ -103,7 +103,8 @@ class OneRelease(AlgorithmRules):
             raise ValueError("step|not allowed: this algorithm takes no steps")
         if not self.repeatable and learning.horizon != 1:
             raise ValueError(
-                "horizon|expected 1: this algorithm releases once, and repeating it under one budget is never better"
+                "horizon|expected 1: this algorithm releases once, and repeated releases under the same budget are "
+                "never better"
             )
         if learning.start is not None:
             raise ValueError("start|not allowed: this algorithm takes no steps")
@@ -115,7 +116,8 @@ class OneRelease(AlgorithmRules):
             raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks every owner once")
         if terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
-                "learning.algorithm|participation and strides need an algorithm with rounds; statistics are asked once"
+                "learning.algorithm|participation and strides need an algorithm with rounds; this algorithm asks "
+                "every owner once"
             )
 
 
@@ -207,6 +209,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = quoted_choices(kinds_of(name))
             raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds} (or another of its task), "
-                "and with no other kind"
+                f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds} (or another algorithm of the "
+                "same task), and with no other kind"
             )

@@ -129,7 +129,9 @@ class Learning(Section):
         require_read(self.rules, "learning", self)
         self.rules.check_learning(self)
         if self.participation_seed is not None and self.participation is None:
-            raise ValueError("participation_seed|allowed only with participation, whose draw it decides")
+            raise ValueError(
+                "participation_seed|allowed only with participation, because the seed decides which owners are drawn"
+            )
         return self
 
 
@@ -179,10 +181,10 @@ class Privacy(Section):
             )
         if approximate and not self.delta > 0:
             raise ValueError(
-                f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without it"
+                f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without a delta"
             )
         if self.records_per_person > 1 and self.person is None:
-            raise ValueError("records_per_person|needs `person`: the column that tells people apart")
+            raise ValueError("records_per_person|needs `person`, the column that identifies people")
         return self
 
 
@@ -308,15 +310,16 @@ class CheckableTerms(Protocol):
 
 STABLE_NOISE_PAGE = "docs/stable_noise.md"  # what is known of it
 WHY_STUDIES_ONLY = (
-    f"stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE_NOISE_PAGE})"
+    "stable noise is for simulations only, because no sampler of stable noise is safe for a release "
+    f"({STABLE_NOISE_PAGE})"
 )
 STABLE_NOT_RELEASED = (
-    "privacy.mechanism = 'stable': stable noise has no exact sampler, so it cannot be released; expected 'laplace' or "
-    "'gaussian', or a simulation (parley train without ledgers)"
+    "privacy.mechanism = 'stable': stable noise has no exact sampler, so answers with stable noise cannot be "
+    "released; expected 'laplace' or 'gaussian', or a simulation (parley train without ledgers)"
 )
 STABLE_NOT_FORECAST = (
-    "privacy.mechanism = 'stable': its noise has no variance, so nothing is expected of it on average; parley train "
-    "--replicates shows medians and quartiles"
+    "privacy.mechanism = 'stable': stable noise has no variance, so its average effect cannot be forecast; parley "
+    "train --replicates shows medians and quartiles"
 )
 
 
@@ -328,7 +331,7 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
             f"{quoted_choices(MECHANISMS)}; {WHY_STUDIES_ONLY}"
         )
     if alpha is not None and mechanism != "stable":
-        raise ValueError("alpha|allowed only with mechanism = 'stable': the index of its law")
+        raise ValueError("alpha|allowed only with mechanism = 'stable': alpha is the index of the stable distribution")
 
 
 def check_study_noise(terms: CheckableTerms) -> None:
@@ -342,9 +345,10 @@ def check_study_noise(terms: CheckableTerms) -> None:
             f"{terms.learning.algorithm!r}: stable noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
-        raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no such noise")
+        raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no stable noise")
     for key in ("scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|not allowed with mechanism = 'stable': it is released, and {WHY_STUDIES_ONLY}"
+                f"privacy.{key}|not allowed with mechanism = 'stable': the answer paid from this budget is released, "
+                f"and {WHY_STUDIES_ONLY}"
             )

@@ -16,8 +16,8 @@ MAX_EDGES_FILE_CHARS = 1_000_000  # characters of a file of edges
 Edges = tuple[tuple[str, str], ...]
 
 EXPECTED_TOPOLOGY = (
-    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file with "
-    "a pair a line"
+    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; a terms file may also name a file "
+    "with one pair per line"
 )
 
 
@@ -77,7 +77,7 @@ def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
             text = lines.read(MAX_EDGES_FILE_CHARS + 1)
     except (OSError, ValueError):
         raise TermsError(
-            f"learning.topology: expected {EXPECTED_TOPOLOGY}; there is no such file beside the terms"
+            f"learning.topology: expected {EXPECTED_TOPOLOGY}; no file of this name is in the folder of the terms"
         ) from None
     if len(text) > MAX_EDGES_FILE_CHARS:
         raise TermsError(f"learning.topology: expected a file of at most {MAX_EDGES_FILE_CHARS:,} characters")

@@ -10,7 +10,7 @@ from parley.decisions.outlook.worth import worth
 from parley.errors import SettingError
 from parley.terms import write_terms
 
-SENTENCE = "its noise has no variance, so nothing is expected of it on average"
+SENTENCE = "stable noise has no variance, so its average effect cannot be forecast"
 
 
 @pytest.fixture

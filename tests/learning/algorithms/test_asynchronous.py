@@ -290,11 +290,11 @@ REFUSED = [
     ({"learning__decay": 0.5}, "learning.decay: expected 0.0"),
     ({"learning__decay": None}, "learning.decay: expected 0.0"),
     ({"learning__momentum": 0.5}, "learning.momentum: not allowed"),
-    ({"learning__participation": 0.5}, "neither participation nor strides"),
+    ({"learning__participation": 0.5}, "not allowed with participation or strides"),
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
     ({"learning__staleness": 1}, "expected at least 2, the number of owners less one"),
-    ({"learning__horizon": 10**6}, "answers of all owners together"),
+    ({"learning__horizon": 10**6}, "answers from all owners together"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},
         "one noise for all needs all answers",

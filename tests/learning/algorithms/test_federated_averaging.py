@@ -177,7 +177,7 @@ def test_the_automatic_step_is_below_one_over_the_largest_curvature(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "at the hinge's corner"),
+        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "At the hinge's corner"),
         ({"model__radius": None}, r"model\.radius: expected a number"),
         ({"model__bounds": {**BOUNDS, "x1": [0, 1e200]}}, r"model\.bounds\.x1 = .* from 1e-50 to 1e\+50 in size"),
         ({"steps": 0}, r"learning\.local_steps = 0: expected a number >= 1"),

@@ -119,7 +119,9 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     assert consensus_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
     assert ring.consensus_error > 0.01
-    assert f"own points lie up to {ring.consensus_error:.3g} from their mean, the model" in consensus_line(ring)
+    assert f"own parameters lie up to {ring.consensus_error:.3g} from their mean, which is the model" in consensus_line(
+        ring
+    )
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
@@ -231,7 +233,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"learning__topology": None}, r"learning\.topology: required with 'gossip': 'ring', 'grid'"),
+        ({"learning__topology": None}, r"learning\.topology: required with 'gossip'; expected 'ring', 'grid'"),
         (
             {"learning__topology": "torus"},
             r"learning\.topology: expected 'ring', 'grid', 'star' or 'complete', or a list",
@@ -247,9 +249,9 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         ),
         (
             {"learning__topology": PATH[:-1]},
-            r"learning\.topology: expected a connected graph: nothing leads from 'a' to 'f'; add a pair",
+            r"learning\.topology: expected a connected graph: no path leads from 'a' to 'f'; add a pair",
         ),
-        ({"learning__topology": PATH[1:]}, r"expected a connected graph: nothing leads from 'a' to 'b'"),
+        ({"learning__topology": PATH[1:]}, r"expected a connected graph: no path leads from 'a' to 'b'"),
         ({"learning__algorithm": "gradient-descent"}, r"learning\.topology: allowed only with algorithm = 'gossip'"),
         ({"learning__local_steps": 3}, r"learning\.local_steps: allowed only with"),
         ({"learning__momentum": 0.5}, r"learning\.momentum: allowed only with"),
@@ -263,7 +265,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
     with pytest.raises(
-        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* which a sum does not show"
+        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* a sum hides single answers"
     ):
         gossip_terms("ring").changed(**shared)
 
@@ -283,7 +285,7 @@ def test_a_file_of_edges_lies_beside_the_terms(tmp_path):
     parley.terms.write_terms(base.changed(learning={"topology": "ring"}), tmp_path / "terms.toml")
     text = (tmp_path / "terms.toml").read_text().replace('topology = "ring"', 'topology = "edges.csv"')
     (tmp_path / "terms.toml").write_text(text)
-    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no such file beside the terms"):
+    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no file of this name"):
         load_terms(tmp_path / "terms.toml")
     lines = ["# neighbours", "a,b", "c , b  # both ways", "", "c d", "d, e", "e,f"]
     (tmp_path / "edges.csv").write_text("\n".join(lines))

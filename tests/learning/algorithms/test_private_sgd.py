@@ -264,11 +264,11 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     owner = releasing(flowers, terms, tmp_path)[0]
     words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
-    assert f"one answer alone costs ε = {number(step, side='above')} at δ = 1e-05. A record is in" in words
+    assert f"One answer alone costs ε = {number(step, side='above')} at δ = 1e-05. A record is in" in words
     assert "at most 3 of 15 answers, one per epoch" in words
-    assert "The total over all epochs, ε = 2 at δ = 1e-05, is what" in words
+    assert "The promised and debited total over all epochs is ε = 2 at δ = 1e-05" in words
     assert "records clipped in LINF" in words
-    assert "these terms use the cheaper one" in words
+    assert "these terms use the smaller noise" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     (tmp_path / "drawn").mkdir()
     other = releasing(flowers, drawn, tmp_path / "drawn")[0]
@@ -285,10 +285,10 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
-        "one answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch; a person with 2 "
-        "records is in up to 6." in words
+        "One answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch. A person with 2 "
+        "records is in up to 6 answers." in words
     )
-    assert "The total over all epochs and the score, ε = 2, is what" in words
+    assert "The promised and debited total over all epochs and the score is ε = 2" in words
 
 
 def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_takes(flowers, tmp_path):
@@ -297,8 +297,8 @@ def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_ta
         "a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp")
     )
     words = acceptance_summary(owner, owner.prepare(terms))[-1]
-    assert "What it costs: not known in zCDP, so this ledger cannot accept these terms." in words
-    assert "What it costs: ρ" not in words
+    assert "The cost of these terms is not known in zCDP, so this ledger cannot accept the terms." in words
+    assert "These terms cost ρ" not in words
     with pytest.raises(LedgerError, match="sampling = 'partition'"):
         owner.accept(terms)
     owner.accept(sgd_terms(rows=(50,)))
@@ -345,7 +345,7 @@ def test_the_cheaper_noise_for_a_linf_clip_is_named_from_both_sides(flowers):
     """With many numbers Gaussian noise covers sqrt d C, Laplace noise d C."""
     loud = sgd_terms(rows=(50,), privacy={**PURE, "clip_norm": "linf"})
     said = noise_choice(resolve(loud), "a")
-    assert "gaussian noise would be cheaper" in said
+    assert "gaussian noise would be smaller" in said
     assert "which these terms do not grant" in said
     assert noise_choice(resolve(sgd_terms(rows=(50,))), "a") is None
     own = resolve(loud).part("a").training.series.mechanism.variance ** 0.5

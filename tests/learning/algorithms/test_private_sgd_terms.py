@@ -89,7 +89,7 @@ def test_other_algorithms_take_no_clip_of_another_norm_and_local_steps_no_one_vs
     gradients = {"algorithm": "averaged-subgradient", "batches": None, "epochs": None}
     with pytest.raises(TermsError, match=r"privacy\.clip_norm: expected the mechanism's own norm"):
         sgd_terms(learning=gradients, privacy={"clip_norm": "linf"})
-    with pytest.raises(TermsError, match="how far one record moves its local steps"):
+    with pytest.raises(TermsError, match="the effect of one record on local steps"):
         sgd_terms(kind="one-vs-all", learning={**gradients, "algorithm": "federated-averaging", "step": "auto"})
 
 

@@ -211,8 +211,8 @@ def test_acceptance_states_what_steps_cost(tmp_path):
     for words in (
         "each in turn a mean over about 50 of 200 records, drawn in secret, each with probability 1/4 and the mean "
         "direction of 3 local steps",
-        "every local step is charged as a release, so an answer of 3 steps costs ε = 0.",
-        "All 8 releases, ε = 1 at δ = 1e-05, are what is promised and debited",
+        "Every local step is charged as a release, so an answer of 3 steps costs ε = 0.",
+        "The promised and debited total of all 8 releases is ε = 1 at δ = 1e-05",
         "Every local step adds noise of scale",
     ):
         assert words in said, said
@@ -332,7 +332,7 @@ def test_answers_larger_than_bound_and_noise_are_not_believed():
         ({"learning": {"epochs": 2}}, "learning.epochs: not allowed with fedprox"),
         ({"learning": {"step": "auto"}}, "learning.step: expected a number"),
         ({"learning": {"proximal": None}}, "learning.proximal: needs a number"),
-        ({"learning": {"proximal": 2.5}}, "learning.proximal: expected at most 2, 1 over the longest"),
+        ({"learning": {"proximal": 2.5}}, "learning.proximal: expected at most 2, the inverse of the longest"),
         ({"learning": {"batches": 61}}, "learning.batches: expected at most the training records"),
         ({"learning": {"batches": 4, "sampling": "partition"}}, "learning.sampling: expected 'poisson'"),
         ({"learning": {"top_k": 4}}, "learning.top_k: not allowed for networks"),

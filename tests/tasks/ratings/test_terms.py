@@ -139,7 +139,7 @@ def test_other_models_have_no_use_for_these_keys():
 
 def test_a_sum_does_not_say_whose_answers_it_has():
     content = rating_content({"a": 10, "b": 10}, noise="shared") | {"learning": {"participation": 0.5}}
-    with pytest.raises(TermsError, match="nobody can tell whose answers"):
+    with pytest.raises(TermsError, match="a sum does not show whose answers"):
         parley.Terms.from_dict(content)
 
 
