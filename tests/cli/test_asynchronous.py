@@ -93,9 +93,9 @@ def test_acceptance_says_how_often_and_what_is_seen_beside(folder):
     terms = parley.load_terms(folder / "terms.toml")
     owner = parley.Owner("b", folder / "b.csv", ledger=Ledger(folder / "b.ledger", lifetime=1.0))
     words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
-    assert "What leaves: 2 answers" in words
-    assert "at most 2 times" in words
-    assert "The learner sees when your answers arrive; the promise does not cover that." in words
+    assert "You send 2 answers" in words
+    assert "for at most 2 answers" in words
+    assert "The learner sees when your answers arrive, and the promise does not cover these times." in words
 
 
 def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
@@ -125,4 +125,4 @@ def test_a_forecast_takes_speeds_and_training_weighs_the_terms_at_them(folder):
     silent, usual = cost("--speeds", "b=0"), cost()
     assert silent != usual
     page = " ".join(run("train", terms, "--seed", 1, "--speeds", "b=0").output.split())
-    assert f"By the public sample: expected test cost of the joint model: {number(silent, 5)}." in page
+    assert f"By the public sample: the expected test cost is {number(silent, 5)} for the joint model," in page

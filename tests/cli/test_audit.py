@@ -70,7 +70,7 @@ def test_an_owner_audits_a_model_with_its_own_rows(model):
     few = ("--models", "8", "--seed", "1")
     run = typed("audit", "model.json", "--terms", "own.toml", *few, "--report", "a.html", "--plot", "a.svg")
     assert run.code == 0
-    assert "Keep them on the owner's own machine" in " ".join(run.out.split())
+    assert "Keep the findings on the owner's own machine" in " ".join(run.out.split())
     assert "signature" in (model / "a.html").read_text(encoding="utf-8")
     drawn = (model / "a.svg").read_text(encoding="utf-8")  # letters are drawn, the words are beside them
     assert f"For a alone. {KEEP_INSIDE_NOTE}" in drawn

@@ -196,7 +196,7 @@ def test_a_release_asks_the_person_at_the_terminal_where_own_rows_contradict_the
     assert code == 1
     assert "b (p = " in shown
     assert "a (p = " not in shown
-    assert "Nothing was released, nothing was spent." in shown
+    assert "Nothing was released, and nothing was spent." in shown
     assert not (folder / "books").exists()
     code, shown = at_a_terminal(b"y\n", *words)
     assert code == 0, shown

@@ -17,15 +17,15 @@ SOUND = ServedVerdict("a", 1.0, 0.0, Guesses(300, 150, 113), 0.99, 2, 100, 0, 0,
 def test_what_holds_says_so_and_what_would_have_been_noticed():
     assert [row[-1] for row in served_rows(SOUND)[1:]] == ["yes"] * 7
     said = " ".join(served_sentences(SOUND))
-    assert said.startswith("Nothing contradicts what the daemon claims.")
+    assert said.startswith("No finding contradicts the daemon's claims.")
     assert "below 67% of the claimed scale" in said
-    assert "prove nothing" not in said
+    assert "to prove anything" not in said
     assert "started once" not in said
     assert "The daemon started once" in " ".join(served_sentences(replace(SOUND, tables=1)))
     few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, repeats=None)))
-    assert "prove nothing; use more tables" in few
+    assert "to prove anything; use more tables" in few
     assert "the content of 2 tables" in few
-    assert "its law was not checked" in few
+    assert "the noise law was not checked" in few
     assert "repeated noise was not checked" in few
     assert [row[0] for row in served_rows(replace(SOUND, noise=None, repeats=None))[1:]] == [
         "ε (replace-one)",
@@ -47,7 +47,7 @@ def test_every_fault_is_named():
     assert len(broken.faults) == 5
     assert [row[-1] for row in served_rows(broken)[1:]] == ["NO", "NO", "yes", "NO", "NO", "NO", "NO"]
     page = served_page(broken, make_terms(100))
-    assert "Broken: the answers tell more than is claimed" in page
+    assert "Broken: the answers reveal more than is claimed" in page
     assert "no real record" in page
     assert replace(SOUND, noise=replace(NOISE, p_value=1e-9)).faults == ("the noise is not of the claimed law",)
     louder = replace(SOUND, noise=replace(NOISE, lowest=2.5, highest=3.0))

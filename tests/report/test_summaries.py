@@ -50,7 +50,7 @@ def test_a_forecast_is_shown_with_its_owners_and_verdicts(forecast):
     assert said.startswith(("Join", "Unsure", "Stay"))
     assert "Expected relative fitness" in said
     shown = figure(forecast)
-    assert "Expected to be better off together" in repr(shown)
+    assert "expected to be better off together" in repr(shown)
     assert shown._repr_png_().startswith(b"\x89PNG")
 
 

@@ -169,7 +169,7 @@ def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_
     assert poor.startswith('<p class="verdict">Stay: ')
     assert "the joint model is better with this owner" not in poor
     assert "Asking all owners" not in poor
-    assert "<strong>2</strong> stay: not worth it" in poor
+    assert "<strong>2</strong> stay: not worthwhile" in poor
     rich = changed(visitor, **{"records.0": "50", "records.1": "50", "epsilon.0": "100", "epsilon.1": "100"}).text
     assert "Unsure: no owner gains for sure" in rich.splitlines()[0]
     assert "<strong>2</strong> unsure" in rich

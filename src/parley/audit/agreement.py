@@ -247,7 +247,7 @@ def audit_terms(
         score = replace(audit_owner(terms, name, runs, next(seeds), each, progress, stage=1), confidence=confidence)
     setup = resolve(terms)
     if terms.noise.hosts:
-        says("looking at what hosts see")
+        says("attacking the views of hosts")
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
     verdicts = tuple(verdict_by_owner[part.name] for part in terms.owners)
     exact = (*exact_verdicts(setup, name), *size_verdicts(setup.part(name).stages))
@@ -264,7 +264,7 @@ def _searched(
     says("searching pairs of tables")
     yield from search_owner(setup, name, tries, seed, progress)
     if tries >= TRIALS_DIVISOR:
-        says("searching with other instructions of this processor")
+        says("searching with this processor's other instructions")
         yield from search_with_others(setup.terms, name, tries // TRIALS_DIVISOR, seed, progress)
 
 

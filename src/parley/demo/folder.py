@@ -17,14 +17,14 @@ BANK_PRIVACY = 0.03  # the bank's price: the law asks it for the paperwork anywa
 MODEL = """\
 [model]
 kind = "linear-regression"
-target = "int_rate"             # at which rate was this loan given?
+target = "int_rate"             # the interest rate of the loan
 features = ["loan_amnt", "term", "annual_inc", "dti", "fico", "revol_util", "delinq_2yrs", "open_acc", "emp_length",
             "home_ownership", "purpose"]
-coding = "one-hot"              # each name of a category is a column of 0 and 1
-public = "public.csv"           # a small public sample: scales, bounds, categories, and what forecasts rest on
-whitening = "public"            # features are turned so that on the public sample they are uncorrelated
+coding = "one-hot"              # each category name becomes a column of 0 and 1
+public = "public.csv"           # a small public sample: the source of scales, bounds, categories and forecasts
+whitening = "public"            # features are rotated until they are uncorrelated on the public sample
 intercept = true
-holdout = 0.2                   # of each table this share is kept for scoring
+holdout = 0.2                   # the share of each table that is held out for scoring
 """
 
 # how the budgets are spent, as `parley plan` proposed for each kind of noise, with a third of the rounds where that is
@@ -39,8 +39,8 @@ step = 1.2
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 15.34                    # no record's gradient counts for more than this
-noise = "shared"                # one noise for all, drawn by three hosts; none of them knows it
+clip = 15.34                    # a larger gradient of a record is scaled down to this norm
+noise = "shared"                # one noise for all, drawn by three hosts; no host knows the noise
 """,
     OWN_NOISE_FILE: """\
 [learning]
@@ -53,7 +53,7 @@ decay = 0.0
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 4.29                     # no record's gradient counts for more than this
+clip = 4.29                     # a larger gradient of a record is scaled down to this norm
 """,
 }
 

@@ -92,7 +92,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
 def _path(result: Result, expected: Forecast | None) -> Drawing:
     """Draw relative fitness by round, next to the forecast of the same terms."""
     if result.path is None:
-        why = result.relative_fitness_undefined or "a release is not measured"
+        why = result.relative_fitness_undefined or "the quality of a release is not measured"
         raise SettingError(f"nothing can be drawn: {why}")
     path = np.asarray(result.path)
     drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)
@@ -145,6 +145,6 @@ def _shares(gain: dict[str, float], alone: float) -> tuple[float, float, float]:
 def _title(found: Floats, hoped: int | None, count: int) -> str:
     """Say for how many owners joining saves something; `forecast_count` is the forecast number."""
     if not len(found):
-        return f"Expected to be better off together: {hoped} of {count}"
+        return f"Owners expected to be better off together: {hoped} of {count}"
     foreseen = "" if hoped is None else f" (forecast: {hoped})"
-    return f"Better off together: {int((found[:, 1] > 0).sum())} of {count}{foreseen}"
+    return f"Owners better off together: {int((found[:, 1] > 0).sum())} of {count}{foreseen}"

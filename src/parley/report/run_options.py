@@ -41,36 +41,39 @@ class RunOptions:
 
 
 Agreement = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Only write the agreement for owners elsewhere; ask nobody.")
+    Path | None, typer.Option(metavar="FILE", help="Write the agreement for owners elsewhere; ask nobody.")
 ]
 Ledgers = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Release: debit every owner's ledger, DIR/NAME.ledger. Without, this is a simulation."
+        metavar="DIR", help="Release, and debit every owner's ledger, DIR/NAME.ledger. Without this option, simulate."
     ),
 ]
 Lifetime = Annotated[
     float | None,
-    typer.Option(metavar="EPS", help="With --ledgers: lifetime epsilon of ledgers that are made, for ever."),
+    typer.Option(metavar="EPS", help="With --ledgers: permanent lifetime epsilon of new ledgers."),
 ]
 LifetimeDelta = Annotated[
-    float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
+    float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of the lifetime budget (default: 0).")
 ]
 OtherBooks = Annotated[
-    str | None, typer.Option(metavar="REASON", help="With --ledgers: why a table may have another ledger; kept in it.")
+    str | None,
+    typer.Option(metavar="REASON", help="With --ledgers: reason for another ledger of a table; kept in the ledger."),
 ]
 Addresses = Annotated[
     Path | None,
     typer.Option(
-        metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted the agreement."
+        metavar="ADDRESSES", help="Ask the owners at these addresses (addresses.toml) who accepted the agreement."
     ),
 ]
 Expect = Annotated[
-    str | None, typer.Option(metavar="HASH", help="Only if the terms' hash begins with these digits, at least 8.")
+    str | None, typer.Option(metavar="HASH", help="Stop unless the terms' hash begins with these digits (at least 8).")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")]
-Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
-Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
+Resume = Annotated[bool, typer.Option("--resume", help="With --owners: resume an interrupted run.")]
+Deadline = Annotated[
+    float, typer.Option(metavar="SECONDS", help="With --owners: when an owner counts as late in a round.")
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of a simulation's noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -79,14 +82,16 @@ def require_one_way(options: RunOptions) -> None:
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
     if options.ledgers is not None and options.seed is not None:
-        raise SettingError("--seed belongs to simulations; remove it, or remove --ledgers")
+        raise SettingError("--seed belongs to simulations; remove --seed or --ledgers")
 
 
 def only_agreement(agreed: Terms, file: Path | None) -> bool:
     """Write the agreement and say what it is for, if a file was named; then nobody is asked."""
     if file is not None:
         write_terms(agreed, file)
-        console.print(f"{file}  now every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
+        console.print(
+            f"{file}  now every owner accepts the file: parley owner accept {file} --owner OWNER", soft_wrap=True
+        )
     return file is not None
 
 
@@ -128,7 +133,7 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
     from parley.report.terminal import watched
 
     if options.addresses is None:
-        raise SettingError("--owners: missing; it names the file with the owners' addresses")
+        raise SettingError("--owners: missing; name the file with the owners' addresses")
     run = prepare()
     begin = run.begin(options.resume)
     with extras():
@@ -144,7 +149,7 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
 
 def unheard_lines(names: Sequence[str]) -> list[Line]:
     """Say which remote owners did not answer at the end."""
-    said = (f"{name} was not heard of at the end: its ledger knows what it spent." for name in names)
+    said = (f"{name} did not answer at the end; only its ledger shows its spending." for name in names)
     return lines(said, "yellow", folded=True)
 
 
@@ -160,13 +165,13 @@ def cost_sentence(agreed: Terms, released: bool) -> str:
     )
     if not released:
         return (
-            f"Simulation, not a release: seeded noise, no ledger was debited. A release under these terms costs "
-            f"{cost}. {KEEP_INSIDE_NOTE}"
+            "Simulation, not a release: the noise was seeded and no ledger was debited. A release under these terms "
+            f"costs {cost}. {KEEP_INSIDE_NOTE}"
         )
-    return f"Released: {cost}, debited in its ledger before anything left."
+    return f"Released: {cost}, debited in the owner's ledger before any answer left."
 
 
 def left_sentence(ready: Terms) -> str:
     """Say how much of the budgets is left for learning."""
     budgets = ", ".join(f"{owner.name} {number(owner.epsilon, side='below')}" for owner in ready.owners)
-    return f"Left of ε: {budgets}; of δ: {number(ready.privacy.delta, side='below')}."
+    return f"Remaining ε: {budgets}. Remaining δ: {number(ready.privacy.delta, side='below')}."

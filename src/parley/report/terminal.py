@@ -108,7 +108,7 @@ def _explain_missing_answer() -> Iterator[None]:
             raise
         raise SettingError(
             "standard input ended before all questions were answered; run the command at a terminal, or give --yes or "
-            "the options that answer them"
+            "the options that answer the questions"
         ) from None
 
 

@@ -32,7 +32,7 @@ def train_elsewhere(
     require_store(track)
     if (other := task_of(terms).command("learner run")) is not None:
         if track is not None:
-            raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
+            raise SettingError(f"--track: not allowed for {terms.task}; --json has the figures")
         wings: Report = other(terms, options)
         return wings
     return _learned(terms, options, person, differences, track)
@@ -48,7 +48,7 @@ def _learned(
     if not (options.resume or options.anyway):
         require_worth_spending(terms, differences, person)
     if options.addresses is None:
-        raise SettingError("--owners: missing; it names the file with the owners' addresses")
+        raise SettingError("--owners: missing; name the file with the owners' addresses")
     with extras():
         federation, own = open_federation(run, begin, options.addresses, options.deadline, person.warn)
     if options.save_own is not None and own is None:

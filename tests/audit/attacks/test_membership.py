@@ -250,7 +250,9 @@ def test_shadow_models_are_as_large_as_the_model(many):
     assert audit.areas["online"] > audit.other_models["online"].high
     assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
     assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.032)  # standard errors of 300 beside 300
-    assert "Models of 2,000 rows, fitted without noise, tell someone who knows all rows except 300" in headline(audit)
+    assert "Models of 2,000 rows, fitted without noise, reveal to someone who knows all rows except 300" in headline(
+        audit
+    )
     assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
     assert "1,700 other rows of the table" in membership_page(audit)
 
@@ -259,7 +261,7 @@ def test_of_a_larger_table_nothing_is_said(many):
     model, members, others = many
     audit = audit_model(model, members, others, models=8, seed=0, largest=500)
     assert (audit.records, audit.shadow_records) == (2000, 500)
-    assert "Your model has 2,000 rows, and this says nothing about it" in headline(audit)
+    assert "The audited model has 2,000 rows, so the finding says nothing about it" in headline(audit)
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
     assert headline(promised).startswith("No attack on models of 500 rows learned more")
@@ -283,9 +285,9 @@ def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
     assert model_rows(audit)[-1] == ["without any model", f"{audit.blind_area:.3f}", ""]
     page = membership_page(audit)
     for part in (
-        "if chance decides which of two rows is in the table",
-        "ε does not bound these areas",
-        "does not bound how",
+        "chance decides which of two rows is in the table",
+        "ε does not bound the areas",
+        "does not cover how",
     ):
         assert part in page
     content = audit.to_json()

@@ -70,7 +70,7 @@ def test_an_honest_daemon_holds_and_much_of_its_epsilon_is_proved(table):
 
 FOUND = {
     "half_the_noise": "there is less noise than claimed",
-    "fresh_noise_on_a_retry": "a question that is asked again gets another answer",
+    "fresh_noise_on_a_retry": "a repeated question gets another answer",
     "one_noise_for_all_rounds": "there is less noise than claimed",
     "another_law": "the noise is not of the claimed law",
 }
@@ -157,7 +157,7 @@ def test_a_fixed_seed_is_seen_whatever_is_asked(kind, tmp_path, monkeypatch):
         owner.ledger.close()
     verdict = judge(terms, planted.setup.part("a"), heard)
     assert verdict.repeats.answers == verdict.rounds / 2
-    assert "noise that was drawn before comes again" in verdict.faults
+    assert "noise from an earlier answer comes again" in verdict.faults
 
 
 def test_a_daemon_that_somebody_else_started(tmp_path):
@@ -188,7 +188,7 @@ def test_noise_that_comes_again_is_caught(fault, tmp_path, monkeypatch):
     verdict = audit_served(make_terms(100, 80, learning__horizon=4), "a", tmp_path / "audit", seed=1)
     assert (verdict.repeats.answers, verdict.repeats.numbers) == AGAIN[fault]
     assert verdict.holds == (fault == "seeded")
-    assert ("noise that was drawn before comes again" in verdict.faults) == (fault != "seeded")
+    assert ("noise from an earlier answer comes again" in verdict.faults) == (fault != "seeded")
 
 
 def test_tables_are_counted_together(tmp_path, monkeypatch):
@@ -204,7 +204,7 @@ def test_tables_are_counted_together(tmp_path, monkeypatch):
 
 def test_terms_by_which_nobody_else_is_served_are_refused(tmp_path):
     own = make_terms(100, 80, learning__learner="a")
-    with pytest.raises(TermsError, match="audit it under terms with another learner"):
+    with pytest.raises(TermsError, match="audit the owner under terms with another learner"):
         prepare(own, "a", tmp_path / "audit", "127.0.0.1:0")
     with pytest.raises(SettingError, match="cannot be started"):
         audit_served(make_terms(100), "a", tmp_path / "audit", program=("/no/such/parley",))
@@ -299,7 +299,7 @@ def test_the_command_prepares_and_attacks_what_somebody_else_serves(tmp_path, mo
     with served(elsewhere / "owner.toml"):
         run = typed(*command)
     assert run.code == 0, run.err
-    assert "Nothing contradicts what the daemon claims." in run.out
+    assert "No finding contradicts the daemon's claims." in run.out
     assert "noise scale" in run.out
 
 

@@ -80,19 +80,19 @@ def test_what_no_budget_mends_is_said_to_be_so():
     found = remedies(hopeless, compare_noise(hopeless))
     assert found.never == ("o0", "o1")
     assert remedy_line(found, False, 2).startswith(
-        "Joining would not be worth it at any ε up to 10, nor with any number of owners"
+        "Joining would not be worthwhile at any ε up to 10, nor with any number of similar owners"
     )
     mixed = said_of(consortium(20.0, *[60] * 12, 40_000))
     found = remedies(mixed, compare_noise(mixed))
     assert found.already
-    assert remedy_line(found, True, 13).startswith("Larger budgets would not change that")
+    assert remedy_line(found, True, 13).startswith("Larger budgets would not help")
 
 
 def test_remedies_are_one_sentence():
     ways = (Remedy("each_owner", 4.0, ("a",), 4.0), Remedy("shared", 0.6, ("a",), 2.0))
     found = Remedies(True, ways, 7, 7, ("d",), already=False)
     assert remedy_line(found, False, 2) == (
-        "What would change that: joining would be worth it for sure with each owner's own noise from ε = 4; or with "
-        "one noise for all (three hosts) from ε = 0.6 for a (from ε = 2 for all that can gain); or with 7 owners like "
-        "these. No budget makes d gain for sure."
+        "Joining would be worthwhile for sure with each owner's own noise from ε = 4, or with one noise for all (three "
+        "hosts) from ε = 0.6 for a (from ε = 2 for all that can gain), or with 7 similar owners. No budget makes d "
+        "gain for sure."
     )

@@ -84,7 +84,7 @@ def test_a_plan_in_which_nothing_is_judged_chooses_nothing_and_says_why(terms, t
     assert isinstance(said.exception, SettingError)  # the job was not done
     flat = " ".join(said.output.split())
     assert "No choice can be judged" in flat
-    assert "Not judged, so not chosen: as written;" in flat
+    assert "These choices could not be judged: as written;" in flat
     assert "Reason: the halves separate." in flat
     assert not (tmp_path / "planned.toml").exists()
     told = invoke("plan", tmp_path / "terms.toml", "--write", tmp_path / "planned.toml", "--json")

@@ -179,10 +179,11 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     tables = owners[1].prepare(terms).tables
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
-    assert "Worse than always predicting the mean, so useless here: together" in " ".join(words.explained(verdict))
+    useless = "These models are worse than always predicting the mean, and so useless: together"
+    assert useless in " ".join(words.explained(verdict))
     assert words.SAME_PEOPLE_WARNING not in words.explained(verdict)
     several = replace(verdict, rows_per_person=3)
     assert words.SAME_PEOPLE_WARNING in words.explained(several)
     assert words.SAME_PEOPLE_WARNING in words.owners_sentence([verdict, several])
     worse = replace(verdict, personal_gain=Estimate(-0.2, -0.3, -0.1))
-    assert "With its personal model, joining costs it 0.2 per row (90% interval: 0.1 to 0.3)." in words.headline(worse)
+    assert "With the personal model, joining costs b 0.2 per row (90% interval: 0.1 to 0.3)." in words.headline(worse)

@@ -228,11 +228,11 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
         ]
         return CliRunner().invoke(app, [*arguments, str(elsewhere / certificate)])
 
-    assert "not issued by the authority" in str(accept("learner.crt").exception)
+    assert "did not issue this certificate" in str(accept("learner.crt").exception)
     assert "expired on" in str(accept("ended.crt").exception)
     revoked = certificate_authority.revoke(tmp_path, "learner", 30)
     assert len(revoked) == 2
-    assert "the authority revoked it" in str(accept("good.crt").exception)
+    assert "the authority revoked this certificate" in str(accept("good.crt").exception)
     assert parley.Ledger(tmp_path / "a.ledger").reserved == (0, 0)
     assert not (tmp_path / "accepted-a").exists()
     settings = tmp_path / "a.toml"

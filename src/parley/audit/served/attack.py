@@ -114,7 +114,7 @@ def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
     except (OSError, ValueError, KeyError, TypeError):
         raise SettingError(f"{folder}: expected a folder that an audit made (parley audit --served)") from None
     if known != (TABLE_FORMAT, planted.setup.hash, planted.name, len(planted)):
-        raise SettingError(f"{folder}: its table was made for other terms, or for another owner; make a new one")
+        raise SettingError(f"{folder}: its table was made for other terms, or for another owner; make a new table")
     return ServedTable(folder, planted, coins, head)
 
 
@@ -122,8 +122,8 @@ def require_other_learner(terms: Terms, name: str) -> None:
     """Refuse terms whose learner is the owner itself, and terms without a learner."""
     if terms.learning.topology is not None or terms.learning.learner == name:
         raise TermsError(
-            f"{name}: this owner is the learner, and its daemon answers only itself; audit it under terms with "
-            f"another learner"
+            f"{name}: this owner is the learner, and its daemon answers only itself; audit the owner under terms with "
+            "another learner"
         )
 
 
@@ -172,7 +172,7 @@ def listening(log: Path, alive: Callable[[], bool]) -> str:
             if '"serving"' in line and line.endswith("}"):
                 return str(json.loads(line)["listen"])
         time.sleep(0.02)
-    raise SettingError(f"{log}: the daemon did not start; this log says why")
+    raise SettingError(f"{log}: the daemon did not start; this log gives the reason")
 
 
 ANSWER_TIMEOUT_S = 60.0  # seconds for an answer
@@ -300,10 +300,10 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
-            f"{owner.name}: the daemon there does not serve the audit table's ledger; nothing was asked"
+            f"{owner.name}: the daemon at its address does not serve the audit table's ledger; no question was asked"
         )
     if statement.answered:
-        raise ExchangeError(f"{owner.name}: this audit table was used before; make a new one")
+        raise ExchangeError(f"{owner.name}: this audit table was used before; make a new table")
     return statement
 
 

@@ -224,14 +224,14 @@ class ServedVerdict:
     def faults(self) -> tuple[str, ...]:
         """What contradicts the claim, in words."""
         fault_present = {
-            "the answers tell more than is claimed": self.leaks,
-            "a question that is asked again gets another answer": self.changed > 0,
-            "answers are not debited as agreed, once each": self.charged > 0,
+            "the answers reveal more than is claimed": self.leaks,
+            "a repeated question gets another answer": self.changed > 0,
+            "answers are not debited once each, as agreed": self.charged > 0,
             "there is less noise than claimed": self.noise is not None and self.noise.too_small,
         }
         if not any(fault_present.values()):
             fault_present["the noise is not of the claimed law"] = self.noise is not None and not self.noise.holds
-        fault_present["noise that was drawn before comes again"] = self.repeats is not None and not self.repeats.holds
+        fault_present["noise from an earlier answer comes again"] = self.repeats is not None and not self.repeats.holds
         return tuple(sentence for sentence, is_so in fault_present.items() if is_so)
 
     @property

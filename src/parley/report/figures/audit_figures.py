@@ -28,7 +28,8 @@ def audit_figure(verdict: Verdict) -> Picture:
         8.6,
         4.2,
         f"Who is in the table? False alarms and misses of the attack, with the claimed bound, {claim(verdict)}. The "
-        f"attack is better than guessing by {reached:.3f} at most; the claim allows {np.max(1 - x - least):.3f}.",
+        f"attack is better than guessing by at most {reached:.3f}; the claim allows at most "
+        f"{np.max(1 - x - least):.3f}.",
     )
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
     left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
@@ -59,7 +60,9 @@ def membership_figure(found: Mapping[str, Membership], below: str = "") -> Pictu
     note."""
     seen = "; ".join(f"{title}: {_seen(each)}" for title, each in found.items())
     figure = Picture(
-        0.6 + 5.6 * len(found), 5.2, f"Members that attacks find, by their false alarms. {seen}. {below}".strip()
+        0.6 + 5.6 * len(found),
+        5.2,
+        f"Share of members that attacks find, by the share of false alarms. {seen}. {below}".strip(),
     )
     for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         _panel(decorate(axes), each)

@@ -17,7 +17,7 @@ EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 
 def fitness_path(
-    path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None
+    path: Floats, title: str = "Distance from the model without privacy", forecast: Floats | None = None
 ) -> Picture:
     """Draw relative fitness by round [T, replicates], median and quartiles (W figures 2 and 7); the forecast [T]
     dashed."""
@@ -68,7 +68,7 @@ def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) 
     seen = f"{last} after the only round"
     if len(median) > 1:
         seen = f"from {number(median[0])} after the first of {counted(len(median), 'round')} to {last} after the last"
-    return f"{title}. Relative fitness ψ by round, 0 being the optimum: {of}, {seen}.{foreseen}"
+    return f"{title}. Relative fitness ψ by round (0 is the optimum): {of}, {seen}.{foreseen}"
 
 
 def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Picture:
@@ -80,8 +80,8 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     )
     least = float(np.min(false_alarms + misses))
     figure, axes = _canvas(
-        f"{title}. Misses against false alarms of the best possible attack: the two add up to at least "
-        f"{number(least, 3, side='below')}; guessing comes to 1.",
+        f"{title}. Misses against false alarms of the best possible attack: the two rates add up to at least "
+        f"{number(least, 3, side='below')}; guessing gives 1.",
         width=5.4,
         height=5.2,
     )

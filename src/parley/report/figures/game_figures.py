@@ -87,8 +87,8 @@ def _deal_words(
     joining = [f"{name} at ε = {number(chosen[name], 3)}" for name in payoffs if name in chosen]
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
-    pays = f"down to ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
-    return f"Worth of each budget to each owner, and the cost of quality. Left, {who}. Right, {pays}."
+    pays = f"payments reach ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
+    return f"Worth of each budget to each owner, and the cost of quality. On the left, {who}. On the right, {pays}."
 
 
 def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
@@ -115,8 +115,8 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     figure = Picture(
         10.2,
         4.6,
-        f"What joining pays an owner like {like}, and how far the model is from no privacy, as such owners become "
-        f"more. Payoff among {counts[-1]:,.0f} of them: {ends}.",
+        f"Payoff of joining for an owner like {like}, and the model's distance from no privacy, by the number of such "
+        f"owners. Payoff among {counts[-1]:,.0f} such owners: {ends}.",
     )
     axes = decorate(figure.add_subplot(1, 2, 1))
     for kind, (label, colour) in NOISE_KINDS.items():
@@ -132,14 +132,14 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
         _at_the_end(axes, counts[-1], word, above)
     axes.set_ylabel("payoff of each owner, in its money")
     axes.legend(**LEGEND_BELOW)
-    headed(axes, f"What joining pays an owner like {lettered(like, 18)}")
+    headed(axes, f"Payoff of joining for an owner like {lettered(like, 18)}")
     right = decorate(figure.add_subplot(1, 2, 2))
     for kind, (_, colour) in NOISE_KINDS.items():
         right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_ylabel("relative fitness ψ  (0 = without privacy)")
-    headed(right, "How far the model is from no privacy")
+    headed(right, "Distance from the model without privacy")
     for each in (axes, right):
         _log_budgets(each, "number of such owners")
     return figure

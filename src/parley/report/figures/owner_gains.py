@@ -88,7 +88,7 @@ def owner_gains(gains: Sequence[OwnerGain], title: str, unit: str, about: str, s
     axes.margins(x=0.04)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %" if shares else f"{value:g}"))
-    axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, middle 50% and 90% of the many" if crowd else ""))
+    axes.set_xlabel(f"{unit}\n{about}" + ("\nbox: median, middle 50% and 90% of the other owners" if crowd else ""))
     shown_colours = [
         VERDICT_COLOURS[verdict] for verdict in VERDICT_COLOURS if any(each.verdict == verdict for each in gains)
     ]
@@ -128,7 +128,7 @@ def model_costs(verdict: Verdict) -> Picture:
     figure = Picture(
         7.2,
         2.3,
-        f"What each model costs {verdict.owner}. Mean cost on {verdict.rows:,} held-out rows of its own, with 90 % "
+        f"Cost of each model for {verdict.owner}. Mean cost on {verdict.rows:,} own held-out rows, with 90 % "
         f"intervals: {cost_words}.",
     )
     axes = decorate(figure.add_subplot())
@@ -141,8 +141,8 @@ def model_costs(verdict: Verdict) -> Picture:
     axes.set_yticks(range(len(MODEL_COLOURS)), list(MODEL_COLOURS))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(len(MODEL_COLOURS) - 0.4, -0.6)
-    axes.set_xlabel("mean cost of a held-out row; lines: 90 % intervals")
-    headed(axes, f"What each model costs {lettered(verdict.owner)}")
+    axes.set_xlabel("mean cost per held-out row; lines: 90 % intervals")
+    headed(axes, f"Cost of each model for {lettered(verdict.owner)}")
     return figure
 
 
@@ -171,7 +171,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
             decorate(panels[-1]),
             large,
             f"{count} large banks",
-            "do not bother" if not large.paying else f"{large.paying} gain",
+            "none gains" if not large.paying else f"{large.paying} gain",
             alike=True,
         )
         panels[-1].set_xticks(range(count), [""] * count)
@@ -244,7 +244,7 @@ def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
         for name, chapter in chapters
     ]
     banks = f" {len(large.owners)} large banks: {large.paying} gain." if large else ""
-    return f"{title} The error that joining saves each owner, by its number of rows. {'; '.join(seen)}.{banks}"
+    return f"{title} Error that joining saves each owner, by the owner's number of rows. {'; '.join(seen)}.{banks}"
 
 
 def _signed_root(saved: Floats) -> Floats:

@@ -43,7 +43,7 @@ FALLBACK_FONTS = (
     "Arial Unicode MS",
 )  # for letters that it lacks, where they are installed
 MAX_NAME_WIDTH = 28  # letters of a name
-NUMBERED_NOTE = "Names that no font here can draw are numbered; an .svg has them."
+NUMBERED_NOTE = "Names without an installed font are numbered; an .svg file has the names."
 
 
 def lettered(text: str, longest: int = MAX_NAME_WIDTH) -> str:

@@ -74,8 +74,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
 def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
     most = first_names((shape.column for shape in shown), 6)
     return (
-        f"What each column adds to the prediction of {target}. {len(shown)} of {columns} "
-        f"columns, one panel each on a common scale; those that move predictions most: {most}."
+        f"What each column adds to the prediction of {target}. {len(shown)} of {columns} columns are shown on a common "
+        f"scale. The columns that move predictions most: {most}."
     )
 
 
@@ -89,7 +89,7 @@ def unit_words(model: Model) -> str:
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     """Say in a sentence or two what 0 is, what is shaded, and what is not shown."""
     sentences = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
-    sentences.append("No bands: one run does not show how far noise moved it." if shapes.about is None else "")
+    sentences.append("There are no bands: one run does not show the effect of noise." if shapes.about is None else "")
     sentences[-1] = sentences[-1] or f"Shaded: {shapes.about}."
     if left_out:
         sentences.append(f"{left_out} columns that add less are not shown.")
@@ -207,7 +207,7 @@ def require_drawing(model: JointModel, path: Path) -> None:
     """Refuse a model that cannot be drawn, and a file that cannot be written."""
     if not isinstance(model, JointSurvivalModel) and model.shapes() is None:
         raise SettingError(
-            f"--plot {path}: expected a model of kind survival, which has curves, or one of bins or boosted trees, "
+            f"--plot {path}: expected a model of kind survival, which has curves, or a model of bins or boosted trees, "
             "whose columns add up"
         )
     require_figure_name(path)
@@ -228,7 +228,9 @@ def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Pictu
     title = f"Survival: until {lettered(event)}"
     left = percent(float(alive[:, -1].mean())) if len(alive) else "nobody"
     figure = Picture(
-        7.2, 4.0, f"{title}. Curves of {len(alive):,} rows by {time}; on average {left} are left at {ends[-1]:g}."
+        7.2,
+        4.0,
+        f"{title}. Survival curves of {len(alive):,} rows by {time}; on average {left} survive until {ends[-1]:g}.",
     )
     axes = decorate(figure.add_subplot())
     begin, moments = np.ones((len(alive), 1)), np.append(0.0, ends)
@@ -246,6 +248,6 @@ def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Pictu
     axes.set_ylim(0, 1.02)
     axes.set_xlim(0, 1.02 * moments[-1])
     axes.set_xlabel(lettered(time))
-    axes.set_ylabel("probability that it has not happened yet")
+    axes.set_ylabel("probability that the event has not happened yet")
     headed(axes, title)
     return figure

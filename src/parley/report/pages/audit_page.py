@@ -37,7 +37,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
         *([Section("What does a host see?", [HOSTS_NOTE], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", words.tried(audit, terms)),
         Section("What does the guarantee say?", [words.promised(first)]),
-        Section("What was not tried?", [words.NOT_TRIED_NOTE, f"It took {audit.seconds:.0f} seconds."]),
+        Section("What was not tried?", [words.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds."]),
     ]
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
@@ -61,7 +61,7 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     """Return the HTML page of an audit of a served owner."""
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
-        Section("What was not tried?", [TABLES_NOTE, LIMITS_NOTE, f"It took {verdict.seconds:.0f} seconds."]),
+        Section("What was not tried?", [TABLES_NOTE, LIMITS_NOTE, f"The audit took {verdict.seconds:.0f} seconds."]),
     ]
     title = f"Audit of {verdict.owner}'s daemon: {terms.title or 'an agreement'}"
     return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
@@ -73,12 +73,12 @@ def membership_page(audit: ModelAudit) -> str:
     drawn = svg(own_figure(audit))
     sections = [
         Section("What was learned?", membership.learned(audit), membership.attack_rows(findings), drawn),
-        Section("What about this very model?", membership.of_this_model(audit), membership.model_rows(audit)),
+        Section("What about the audited model?", membership.of_this_model(audit), membership.model_rows(audit)),
         Section("What was tried?", membership.tried(audit)),
         Section("What does the guarantee say?", [membership.promised(findings)]),
         Section(
             "What was not tried?",
-            [membership.NOT_TRIED_NOTE, f"It took {audit.seconds:.0f} seconds.", membership.MEMBERS_ROWS_NOTE],
+            [membership.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds.", membership.MEMBERS_ROWS_NOTE],
         ),
         Section("Read by", ["Name, date, signature: ______________________________"]),
     ]

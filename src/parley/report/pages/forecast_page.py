@@ -33,7 +33,7 @@ from parley.report.words.joined import (
 )
 from parley.terms import Terms
 
-PUBLIC_ONLY_NOTE = "This was computed from public knowledge, the terms and a pilot sample. No private record was used."
+PUBLIC_ONLY_NOTE = "The forecast uses public knowledge, the terms and a pilot sample. No private record was used."
 
 
 def forecast_page(
@@ -141,14 +141,15 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
             [
                 on_held_out(shared),
                 without_anybody(shared),
-                "Saved error in % of the error alone. Each owner compares its personal model with its model alone.",
+                "The table shows the error that each personal model saves, in % of the error of the owner's model "
+                "alone.",
             ],
             outcome_rows(shared, separate),
         ),
         Section("Three large banks", [large_owners_sentence(large)]),
         Section(
             "What is this not?",
-            [SIMULATION_NOTE, "All loans are synthetic: a random generator made them, from no real data."],
+            [SIMULATION_NOTE, "All loans are synthetic: a random generator made the loans without real data."],
         ),
     ]
     lead = "Should we train together, on what privacy terms, and with what result?"

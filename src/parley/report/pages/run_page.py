@@ -70,8 +70,8 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         drawn = "" if path is None else picture.svg(curves.fitness_path(np.asarray(path)))
         middle = "median" if terms.studied else "mean"
         text = (
-            "Relative fitness is how far the training cost lies above the best possible one: the "
-            f"{middle} of {counted(result.replicates, 'run')}."
+            f"Relative fitness is the excess training cost over the best model without privacy ({middle} of "
+            f"{counted(result.replicates, 'run')})."
         )
         beside = [line for line in (undefined_line(result), useless_line(result)) if line is not None]
         sections.append(Section("How good is the model?", [text, *beside], quality_rows(result), drawn))
@@ -86,7 +86,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         sections.append(
             Section(
                 score_title(result),
-                ["Figures on held-out rows, each with one standard error."],
+                ["The table shows figures on held-out rows, each with one standard error."],
                 score_rows(result.scores),
             )
         )

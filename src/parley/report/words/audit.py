@@ -16,15 +16,14 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "Not tried: runs on other pairs of tables than the one found, the digits of the exact samplers, whether a name "
-    "that only one person has can leave, and the timing of answers. An audit of the served owner (parley audit "
-    "--served) tries the daemon and the network. What a host sees is tried here if the terms name hosts. A small "
-    "lower bound proves nothing. That noise covers every pair of tables is shown by the proofs (docs/guarantee.md)."
+    "The audit did not run further pairs of tables. The audit did not test the digits of the exact samplers, the "
+    "timing of answers, or whether a category name of a single person can leave. An audit of the served owner (parley "
+    "audit --served) tests the daemon and the network. If the terms name hosts, this audit also tests their view. A "
+    "small lower bound on ε proves nothing. Proofs show that the noise covers every pair of tables (docs/guarantee.md)."
 )
 EXACT_NOTE = (
-    "For Laplace noise, what one answer reveals was also computed exactly, over all draws of rows and all values of "
-    "the noise. So was what all answers cost, from the size of their noise. This needs no runs and no confidence "
-    "level."
+    "For Laplace noise, the audit also computed exactly how much one answer reveals, over all draws of rows and all "
+    "noise values. The noise scale gave the cost of all answers. Exact values need no runs and no confidence level."
 )
 SYNTHETIC_NOTE = "All tables are synthetic: no real record was read."
 
@@ -66,9 +65,9 @@ def headline(audit: Audit) -> str:
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
         return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
     if not all(result.holds for result in audit.search):
-        return f"Broken: an answer of {audit.verdicts[0].owner} tells one pair of tables apart too well."
+        return f"Broken: an answer of {audit.verdicts[0].owner} distinguishes one pair of tables too well."
     if not audit.holds:
-        return f"Broken: by its exact law, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
+        return f"Broken: computed exactly, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
     return "No attack learned more than is claimed."
 
 
@@ -86,14 +85,14 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
         else "every answer of the owner and asks each question twice"
     )
     return [
-        f"For one owner of each kind of promise, two tables were made that differ in one person ({first.adjacency}: "
-        f"{rows} at the extremes the terms allow). Nobody else in them has a target, so nobody else hides that "
-        f"person. {SYNTHETIC_NOTE}",
-        f"The agreed algorithm ran {2 * first.runs:,} times. Each time a fair coin chose one of the two tables, and "
-        f"noise was drawn as simulations draw it. The attacker knows both tables and sees {seen}. It guesses the table "
-        "by the likelihood ratio, if the ratio is decisive. The threshold for that was chosen on other runs.",
+        "For one owner of each kind of promise, the audit made two tables that differ in one person "
+        f"({first.adjacency}: {rows} at the extremes that the terms allow). Nobody else in the two tables has a "
+        f"target, so no other row hides the person. {SYNTHETIC_NOTE}",
+        f"The agreed algorithm ran {2 * first.runs:,} times. Each time a fair coin chose one of the two tables. The "
+        f"noise was drawn as in simulations. The attacker knows both tables and sees {seen}. The attacker guesses a "
+        "table if the likelihood ratio passes a threshold, which was chosen on other runs.",
         *(
-            [f"The tables had {first.records:,} records in these runs, fewer than agreed."]
+            [f"The tables of the runs had {first.records:,} records, fewer than agreed."]
             if first.records < terms.owner(first.like).records
             else []
         ),
@@ -105,11 +104,11 @@ def learned(audit: Audit) -> list[str]:
     first = audit.verdicts[0]
     sentences = [headline(audit)]
     if any(verdict.noise_repeats for verdict in audit.verdicts):
-        sentences.append("The same noise came twice, so no ε holds.")
+        sentences.append("The same noise occurred twice, so no ε holds.")
     if audit.holds:
         sentences.append(
-            f"At {first.confidence:.0%} confidence, for all owners together, the true ε is at least the proved one. "
-            "The larger number holds if the noise follows the claimed law. The claim is an upper bound."
+            f"At {first.confidence:.0%} confidence, jointly for all owners, the true ε is at least the proved ε. The "
+            "larger lower bound holds if the noise follows the claimed law. The claimed ε is an upper bound."
         )
     return [*sentences, *unseen(audit)]
 
@@ -118,7 +117,7 @@ def unseen(audit: Audit) -> list[str]:
     """Say which faults the attacks could have missed."""
     first, sentences = audit.verdicts[0], []
     missed = [control_name(factor) for factor, caught in audit.controls.items() if not caught]
-    at = f"at {first.runs:,} runs by either table"
+    at = f"with {first.runs:,} runs on each table"
     if audit.noticed is not None:
         sentences.append(
             f"Would a fault be noticed? The same attack caught {control_name(audit.noticed)}"
@@ -127,19 +126,20 @@ def unseen(audit: Audit) -> list[str]:
         )
     elif missed:
         sentences.append(
-            f"Would a fault be noticed? The same attack missed {', '.join(missed)}, so it has no power here. Even a "
-            f"fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs have "
-            "more power."
+            f"Would a fault be noticed? The same attack missed {', '.join(missed)}, so it has no power. Even a fault "
+            f"that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs give the "
+            "attack more power."
         )
     for result in audit.search:
         if result.instructions == "as they are" and 0 < result.share <= 1:
             times = math.ceil(100 / result.share) / 100
             sentences.append(
                 f"The search for worse pairs reached {result.share:.0%} of the claimed sensitivity of {result.kind} "
-                f"answers in {result.tried:,} trials. A claim up to {times:g} times too small may go unnoticed."
+                f"answers in {result.tried:,} trials. A claimed sensitivity up to {times:g} times too small may go "
+                "unnoticed."
                 if times > 1.01
-                else f"The search for worse pairs reached the whole claimed sensitivity of {result.kind} answers. Any "
-                "smaller claim would be noticed."
+                else f"The search for worse pairs reached the whole claimed sensitivity of {result.kind} answers. A "
+                "smaller claimed sensitivity would be noticed."
             )
     return sentences
 
@@ -166,12 +166,11 @@ def searched(audit: Audit) -> list[str]:
     """Say what was searched, and which pair came closest to the claim."""
     most = max(audit.search, key=lambda result: result.share)
     return [
-        f"{sum(result.tried for result in audit.search):,} pairs of small tables that differ in one person were "
-        "written "
-        f"to files, read and queried like an owner's. They cover {len(FORMS)} file formats, {len(ALL_KINDS)} column "
-        "types, missing cells and numbers of every size. They also cover the largest queries the terms allow, batches, "
-        "all draws of rows, and every instruction set of this processor.",
-        f"The pair that came closest to the claim: {most.kind}; {most.found}.",
+        f"The audit wrote {sum(result.tried for result in audit.search):,} pairs of small tables that differ in one "
+        f"person to files, then read and queried them like an owner's. The pairs cover {len(FORMS)} file formats, "
+        f"{len(ALL_KINDS)} column types, missing cells and numbers of every size. The pairs also cover the largest "
+        "queries that the terms allow, batches, all draws of rows, and every instruction set of this processor.",
+        f"The pair that came closest to the claimed sensitivity: {most.kind}; {most.found}.",
     ]
 
 
@@ -179,8 +178,8 @@ def promised(verdict: Verdict) -> str:
     """Say what the claim means for an attacker."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
-        f"At {claim(verdict)}, whoever tries to tell two such tables apart, whatever they know, has rates of false "
-        f"alarms and misses that add up to at least {total:.3f}. Guessing has 1."
+        f"At {claim(verdict)}, the false alarm and miss rates of an attack on two tables that differ in one person add "
+        f"up to at least {total:.3f}, whatever the attacker knows. Guessing gives 1."
     )
 
 
@@ -189,7 +188,7 @@ def claim(verdict: Verdict) -> str:
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
 
 
-POISONING_LEAD = "What lying owners can do to a joint model, computed from public numbers: no table was read."
+POISONING_LEAD = "The damage that lying owners can do was computed from public numbers; no table was read."
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
@@ -206,38 +205,39 @@ def sentences(found: Damage) -> list[str]:
     """Explain the table, the lies that cannot be noticed, and what a lying learner gains."""
     who = ", ".join(found.liars)
     lines = [
-        f"This is what happens if {who} lie, with {percent(found.share)} of the records of the smallest round the "
-        "terms allow. Sizes are L2 norms of a round's combined answer, where honest owners differ only by their "
-        "noise. If they differ more, a liar has that much more room under every rule except the mean.",
-        "Some lies cannot be detected: answers within the bound, with the sign flipped or labels swapped, look like "
-        "those of an honest owner with other data. Under the mean they move a round's answer by at most "
+        f"The table assumes lies by {who}, with {percent(found.share)} of the records of the smallest round that the "
+        "terms allow. Sizes are L2 norms of a round's combined answer if honest owners differ only by their noise. If "
+        "honest owners differ more, a liar has that much more room under every rule except the mean.",
+        "Some lies cannot be detected: answers within the bound with flipped signs or swapped labels look like the "
+        "answers of an honest owner with other data. Under the mean, such lies move a round's answer by at most "
         f"{number(found.undetectable, side='above')} ({found.norm.upper()}), the liars' share of the bound's whole "
-        "width. A liar that also hides in the noise, in every round, moves it by at most "
+        "width. A liar that also hides in the noise of every round moves the answer by at most "
         f"{number(found.unnoticed, side='above')} on average and is not named either.",
-        f"Answers larger than bound plus noise can explain are named in the result. At most one honest run in "
-        f"{1 / found.false_alarms:,.0f} names anyone.",
+        "The result names the owners of answers that are larger than bound plus noise can explain. At most one honest "
+        f"run in {1 / found.false_alarms:,.0f} names an owner.",
     ]
     if found.learner is not None:
         lines.append(
-            "A lying learner asks at parameters of its choice. An answer about two typical people then uses "
-            f"{percent(found.learner.at_start)} of the claimed sensitivity at the start of a run, and "
-            f"{percent(found.learner.at_worst)} at the worst parameter found. The bound holds at all of them, so it is "
-            "never more than 100%, and epsilon holds."
+            "A lying learner asks at model parameters of its choice. Swapping one typical person for another then "
+            f"moves an answer by {percent(found.learner.at_start)} of the claimed sensitivity at the start of a run, "
+            f"and by {percent(found.learner.at_worst)} at the worst parameters found. The bound holds at all "
+            "parameters, so the share never exceeds 100%, and epsilon holds."
         )
     return lines
 
 
 HOSTS_NOTE = (
-    "Three hosts draw one noise for all, and none of them may know it. With two hosts, each adds a full noise of its "
-    "own. The attack gave each host everything it sees plus what the learner opens. It then subtracted from the sums "
-    "whichever of its own numbers left the least. Until a sum is opened, its shares must look uniformly random."
+    "Three hosts draw one noise for all, and no host may know that noise. With two hosts, each host adds a full noise. "
+    "The attack gave each host its whole view and every sum that the learner opens. The attack subtracted from each "
+    "sum the host's own numbers that left the smallest remainder. Until a sum is opened, its shares must look "
+    "uniformly random."
 )
 LIMITS_NOTE = (
-    "A small lower bound proves nothing. That noise covers every pair of tables is shown by the proofs "
-    "(docs/guarantee.md). Not tried: questions other than those of training, the time answers take, and whether the "
+    "A small lower bound on ε proves nothing. Proofs show that the noise covers every pair of tables "
+    "(docs/guarantee.md). The audit did not test questions outside training, the timing of answers, or whether the "
     "daemon knows that it is being audited."
 )
-TABLES_NOTE = "The tables are synthetic and have ledgers of their own: they hold no real record."
+TABLES_NOTE = "The tables are synthetic, hold no real record and have their own ledgers."
 
 
 def served_rows(verdict: ServedVerdict) -> list[list[str]]:
@@ -264,33 +264,37 @@ def served_rows(verdict: ServedVerdict) -> list[list[str]]:
 def served_sentences(verdict: ServedVerdict) -> list[str]:
     """Say what was found."""
     broken = f"Broken: {'; '.join(verdict.faults)}."
-    first = "Nothing contradicts what the daemon claims." if verdict.holds else broken
+    first = "No finding contradicts the daemon's claims." if verdict.holds else broken
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
     findings = [
         first,
         f"{verdict.guesses.places} coin flips decided the content of {tables}. From the answers to "
-        f"{counted(verdict.rounds, 'question')} the attack guessed {verdict.guesses.made} of them. At "
-        f"{verdict.confidence:.0%} confidence the true ε is at least what the table shows."
-        + ("" if verdict.lower_bound > 0 else " So few coins or so small a budget prove nothing; use more tables."),
+        f"{counted(verdict.rounds, 'question')} the attack guessed {verdict.guesses.made} of the flips. At "
+        f"{verdict.confidence:.0%} confidence, the true ε is at least the value in the table."
+        + (
+            ""
+            if verdict.lower_bound > 0
+            else " The coins are too few, or the budget is too small, to prove anything; use more tables."
+        ),
     ]
     if verdict.noise is None:
-        findings.append("No two answers differ only by their noise, so its law was not checked.")
+        findings.append("No two answers differ only by noise, so the noise law was not checked.")
     else:
         findings.append(
-            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. Honest "
-            f"noise is rejected once in {1 / FALSE_ALARM:,.0f} audits. Noise below {verdict.noise.noticed:.0%} of "
-            "the claimed scale would have been noticed."
+            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. The test "
+            f"rejects honest noise once in {1 / FALSE_ALARM:,.0f} audits. A noise scale below "
+            f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
         )
     if verdict.repeats is None:
         findings.append("Rows are drawn in secret, so repeated noise was not checked.")
     else:
         findings.append(
-            f"Since the table is known, the noise of {verdict.repeats.of_answers:,} answers could be compared with all "
-            "earlier noise: at other coordinates, in other rounds and after other starts of the daemon."
+            f"The audit knows the table, so it compared the noise of {verdict.repeats.of_answers:,} answers with all "
+            "earlier noise: at other coordinates, in other rounds and after other daemon starts."
         )
     if verdict.tables == 1:
         findings.append(
-            "The daemon started once, so noise that repeats at every start and ledgers after a restart were not "
+            "The daemon started once, so neither noise that repeats at every start nor ledgers after a restart were "
             "checked."
         )
     return findings

@@ -15,7 +15,7 @@ from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
 METHOD_WORDS = {
-    "curvature-moments": "computed from the curvature alone, which a clip, a box or a kink in the loss can upset",
+    "curvature-moments": "estimated from curvature alone, which a clip, a box or a kink in the loss makes inaccurate",
     "exact-moments": "computed exactly, from the algorithm's moments on the pilot",
     "pilot-run": "measured by running the algorithm on the pilot with the owners' noise",
 }
@@ -24,11 +24,11 @@ DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, ho
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
     "A plan estimates ψ from fewer runs and other draws than parley forecast, and adds the bias that clipping hides on "
-    "training rows. So the two differ a little."
+    "training rows. The two estimates therefore differ slightly."
 )
 ONE_LAW_NOTE = (
-    "There is no public sample, so choices are compared on one invented population. parley forecast tries the best "
-    "choice on several."
+    "There is no public sample, so choices are compared on one invented population. parley forecast judges the best "
+    "choice on several populations."
 )
 
 
@@ -46,15 +46,15 @@ def details(result: Forecast) -> list[str]:
     lines = []
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
-        lines.append(f"Half of all runs end between {number(low)} and {number(high)}.")
+        lines.append(f"Half of all runs end with a ψ between {number(low)} and {number(high)}.")
     rounds = result.expected.pilot.lossy_rounds
     if rounds is not None:
-        lines.append(f"A round hears {number(rounds.moments.answers)} of {len(rounds.names)} owners on average.")
-    lines.append(f"Excess training cost {number(result.excess_cost.mean)}, {METHOD_WORDS[result.method]}.")
+        lines.append(f"On average, {number(rounds.moments.answers)} of {len(rounds.names)} owners answer in a round.")
+    lines.append(f"The excess training cost is {number(result.excess_cost.mean)}, {METHOD_WORDS[result.method]}.")
     expected = ", ".join(
         f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None
     )
-    lines += [f"Metrics on the pilot's rows: {expected}."] if expected else []
+    lines += [f"Expected metrics on the pilot's rows: {expected}."] if expected else []
     lines += [] if result.target_words is None else [result.target_words]
     return lines if result.coding is None else [*lines, result.coding.words()]
 
@@ -63,11 +63,11 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
     """Return the expected test cost of the joint model and of models that need no owner."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
-    alone = "" if public is None else f". The public sample alone gives {number(public, 5)}{by}"
+    alone = "" if public is None else f" and {number(public, 5)} for the public sample alone{by}"
     ends = "" if interval is None else f" ({_ends(interval, 3)})"
     return (
-        f"Expected test cost of the joint model: {number(worth.together, 5)}{ends}. The zero model has "
-        f"{number(zero, 5)}{alone}."
+        f"The expected test cost is {number(worth.together, 5)}{ends} for the joint model, {number(zero, 5)} for the "
+        f"zero model{alone}."
     )
 
 
@@ -105,18 +105,19 @@ def assumption(result: Forecast) -> str:
     """Say what the forecast gains depend on."""
     law = result.outlook.laws[0]
     rests = (
-        "exactly, for a squared loss"
+        "computed exactly, for a squared loss"
         if result.method == "exact-moments"
-        else "from the cost's curvature around its optimum"
+        else "estimated from the cost's curvature around its optimum"
     )
     apart = (
-        " Heterogeneity makes the joint model cost more on own rows than the average "
+        " Heterogeneity makes the joint model cost more on an owner's rows than the average of "
         f"{number(result.worth.together, 5)}."
         if law.differences.high > 0 and any(owner.together > result.worth.together for owner in result.owners)
         else ""
     )
     return (
-        f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models are forecast {rests}."
+        f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} The costs of personal models are "
+        f"{rests}."
     )
 
 
@@ -158,7 +159,7 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
             "At these budgets no choice beats the model that needs no owner. More records or larger budgets are needed."
         )
     if best is proposal.choices[0]:
-        return "The terms as written are the best of these."
+        return "The terms as written are the best choice."
     lines = ["[learning]", f'algorithm = "{best.algorithm}"']
     lines += (
         [f"horizon = {best.horizon}"]
@@ -175,7 +176,7 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
-    title = "The terms file has the best choice:" if written else "Put this into the terms file:"
+    title = "The terms file contains the best choice:" if written else "Put these lines into the terms file:"
     return f"{title}\n  " + "\n  ".join(lines)
 
 
@@ -194,7 +195,7 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
     ):
         reasons.setdefault(why, []).append(label)
     return [
-        f"Not judged, so not chosen: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
+        f"These choices could not be judged: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
         for why, labels in reasons.items()
     ]
 
@@ -213,22 +214,22 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
         never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."
     if found.already:
         if found.surely:
-            return f"Larger budgets would not change that: every owner that can gain for sure does so already.{never}"
+            return f"Larger budgets would not help: every owner that can gain for sure already does.{never}"
         return (
-            "Larger budgets would not change that: every owner that can gain is expected to gain already, and what "
-            f"leaves it unsure is not the noise.{never}"
+            "Larger budgets would not help: every owner that can gain is already expected to gain, and the uncertainty "
+            f"does not come from the noise.{never}"
         )
     options = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
     crowd = _crowd_words(found, some, owners)
     options += [] if crowd is None else [crowd]
     if not options:
         return (
-            f"Joining would not be worth it at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
-            "owners like these."
+            f"Joining would not be worthwhile at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
+            "similar owners."
         )
     surely = "for sure" if found.surely else "in half of the draws"
-    whom = "every owner that can gain would gain" if some else "joining would be worth it"
-    return f"What would change that: {whom} {surely} {'; or '.join(options)}.{never}"
+    whom = "Every owner that can gain would gain" if some else "Joining would be worthwhile"
+    return f"{whom} {surely} {', or '.join(options)}.{never}"
 
 
 def _way_words(remedy: Remedy, some: bool) -> str:
@@ -245,7 +246,7 @@ def _budget(value: float | None, times: bool) -> str | None:
     if value is None:
         return None
     shown = number(value, 2, side="above")
-    return f"{shown} times these ε" if times else f"ε = {shown}"
+    return f"{shown} times the agreed ε" if times else f"ε = {shown}"
 
 
 def _crowd_words(found: Remedies, some: bool, owners: int) -> str | None:
@@ -256,5 +257,5 @@ def _crowd_words(found: Remedies, some: bool, owners: int) -> str | None:
         return None
     first, everybody = more[0], more[-1]
     if some or first == everybody:
-        return f"with {everybody:,} owners like these"
-    return f"with {first:,} owners like these for some, with {everybody:,} for all that can gain"
+        return f"with {everybody:,} similar owners"
+    return f"with {first:,} similar owners for some, with {everybody:,} for all that can gain"

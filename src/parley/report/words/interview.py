@@ -8,35 +8,35 @@ from parley.terms.catalogue import kinds_from_files
 
 EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
 DELTA = "δ: the probability with which the promise may fail; 0 rules out Gaussian noise"
-PERSON = "Can a person have several rows? Then the column that identifies people (empty: no)"
-PERSON_ROWS = "How many rows per person count at most?"
-FIRST_ROWS = "The first rows of each person count, in file order. A larger number needs more noise for the same ε."
+PERSON = "Can a person have several rows? If yes, name the column that identifies people (empty: no)"
+PERSON_ROWS = "At most how many rows per person count?"
+FIRST_ROWS = "The first rows of each person count, in file order. More rows per person need more noise for the same ε."
 HOSTS = (
-    "Three hosts can draw one noise for all, which none of them knows, so there is less noise. Their names, A,B,C "
+    "Three hosts can draw one noise for all, which no host knows, so there is less noise. Names of the hosts, A,B,C "
     "(empty: each owner draws its own noise)"
 )
 MISSING = (
-    "Can cells be missing? If yes, each feature gets a second column that marks them, and needs more noise. If no, a "
-    "table with a missing cell is refused"
+    "Can cells be missing? If yes, a second column marks the missing cells of each feature, and more noise is needed. "
+    "If no, a table with a missing cell is refused"
 )
 QUOTING_HINT = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
 SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTING_HINT}; empty: ask with noise)"  # of a column
 MERGE = "Are they the same"
-DATES = "Every date in {column} can be read in several ways. How is it written: {ways}"
-TWO_NAMES = "The two names in {target}; the second one counts as 1, such as no,yes"
-NOT_TWO_MESSAGE = "expected two different names, of which the second counts as 1, such as no,yes"
+DATES = "Every date in {column} can be read in several ways. How are the dates written: {ways}"
+TWO_NAMES = "The two names in {target}, such as no,yes; the second name counts as 1"
+NOT_TWO_MESSAGE = "expected two different names, such as no,yes; the second name counts as 1"
 EVENT = "The column that says whether the event happened (1) or not (0)"
 PERIODS = "The ends of the periods, such as 30,90,365"
-EXPOSURE = "The exposure column, such as the years in which events were counted (empty: all rows alike)"
+EXPOSURE = "The exposure column, such as the years in which events were counted (empty: equal for all rows)"
 _KINDS = {
     "linear-regression": "a number, by a weighted sum of columns",
-    "logistic-regression": "one of two classes, by how likely it is",
-    "softmax-regression": "one of several classes, by how likely each is",
+    "logistic-regression": "one of two classes, with probabilities",
+    "softmax-regression": "one of several classes, with probabilities",
     "poisson-regression": "a count, such as visits in a year",
     "survival": "a time until something happens",
     "boosted-regression": "a number, by trees",
     "boosted-classification": "one of two classes, by trees",
-    "linear-svm": "one of two classes, by a line between them",
+    "linear-svm": "one of two classes, by a separating line",
     "one-vs-all": "one of several classes, each against the others",
     "least-squares-classes": "one of several classes, by least squares",
 }

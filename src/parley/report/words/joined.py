@@ -133,9 +133,9 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     largest = expected.terms.owners[place]
     sure, open_ = (sum(outlook.verdict == each for outlook in expected.owners) for each in ("join", "unsure"))
     return (
-        f"Joining is expected to be worth its price for {sum(worth)} of {len(worth)} owners. For {largest.name}, "
-        f"with {largest.records:,} rows, it is{'' if worth[place] else ' not'}. The verdicts are join for {sure}, "
-        f"unsure for {open_} and stay for {len(worth) - sure - open_}."
+        f"Joining is expected to be worth its price for {sum(worth)} of {len(worth)} owners. For {largest.name}, with "
+        f"{largest.records:,} rows, joining is{'' if worth[place] else ' not'} expected to be worth its price. The "
+        f"verdicts are {sure} join, {open_} unsure and {len(worth) - sure - open_} stay."
     )
 
 
@@ -144,9 +144,9 @@ def verdict(chapter: Chapter, noise: str) -> str:
     count = len(chapter.owners)
     return (
         f"With {noise}, joining is worth its price for {chapter.paying} of {count} owners (forecast: "
-        f"{chapter.forecast_to_pay}). It saves {share(chapter.saved)} of the error on average (forecast: "
-        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the best single answer "
-        f"for all owners is right for {chapter.constant}."
+        f"{chapter.forecast_to_pay}). Joining saves {share(chapter.saved)} of the error on average (forecast: "
+        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count} owners. One and the same "
+        f"answer for all owners would be right for at most {chapter.constant}."
     )
 
 
@@ -155,8 +155,9 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        "For comparison, a model fitted to the public sample needs no other owner. Used instead of the joint model it "
-        f"saves {share(saved)} on average, more than the price for {paying} of {len(chapter.owners)}."
+        "For comparison, a model fitted to the public sample needs no other owner. Used instead of the joint model, "
+        f"the public model saves {share(saved)} of the error on average, and more than the price for {paying} of "
+        f"{len(chapter.owners)} owners."
     )
 
 
@@ -168,8 +169,8 @@ def on_held_out(chapter: Chapter) -> str:
         sum(owner.held_out.high < 0 for owner in chapter.owners),
     )
     return (
-        f"On their own held-out rows, the personal models are better for {better} of {len(chapter.owners)} owners, for "
-        f"{surely} of them significantly; for {worse} they are significantly worse."
+        f"On the owners' held-out rows, the personal models are better for {better} of {len(chapter.owners)} owners "
+        f"(significantly for {surely}) and significantly worse for {worse}."
     )
 
 
@@ -177,11 +178,11 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     """Say what owners would choose by themselves, and what it takes to bring `name` in."""
     joining, count = sum(owner.participates for owner in free.owners), len(free.owners)
     large = {owner.name: owner for owner in free.owners}[name]
-    unpaid = f"Without payments, {joining} of {count} join{'' if large.participates else f', but not {name}'}."
+    unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments no coalition lasts. Owners with enough rows leave, the noise then weighs more on the "
-            "others, and they leave too."
+            "Without payments no coalition lasts. Owners with enough rows leave. The noise then weighs more on the "
+            "other owners, and the others leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -189,15 +190,15 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     moved = (
         f"{money(paid_to.payment)} of it to {name}"
         if paid_to.participates
-        else f"and {name} still stays out, because bringing it in costs more than it is worth"
+        else f"and {name} still stays out, because its membership costs more than it is worth"
     )
     sentences.append(
-        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} "
+        f"With contracts, {len(members)} of {count} owners join at ε = {number(members[0].epsilon, 3)} "
         f"({Adjacency.from_unit(paid.terms.privacy.unit)}). The contracts cost {money(paid.deal.spend)}, {moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
-        sentences.append(f"The members gain {money(paid.members_gain)} by it, {verb} the contracts cost.")
+        sentences.append(f"The contracts bring the members {money(paid.members_gain)}, {verb} the contracts cost.")
     return sentences
 
 
@@ -206,10 +207,13 @@ def large_owners_sentence(chapter: Chapter) -> str:
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.forecast_to_pay or chapter.paying:
-        return f"{names}: joining was expected to pay for {chapter.forecast_to_pay}, and pays for {chapter.paying}."
+        return (
+            f"{names}: joining was expected to pay for {chapter.forecast_to_pay} of the banks and pays for "
+            f"{chapter.paying}."
+        )
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (
-        f"{names}: do not bother. Each bank's own rows are enough. Joining was expected to save at most "
+        f"{names} need no joint model: each bank's own rows are enough. Joining was expected to save at most "
         f"{share(expected)} of the error, and saved at most {share(best.gain / best.alone)}."
     )
 

@@ -18,12 +18,12 @@ ATTACK_NAMES: dict[str, str] = {
     "loss": "small loss",
 }
 MEMBERS_ROWS_NOTE = (
-    f"{KEEP_INSIDE_NOTE} The members' own rows were used, and the findings reveal something about them. Keep them "
-    "on the owner's own machine."
+    f"{KEEP_INSIDE_NOTE} The audit used the members' own rows, so the findings reveal something about those rows. Keep "
+    "the findings on the owner's own machine."
 )
 NOT_TRIED_NOTE = (
-    "Not tried: attacks that see the answers of every round and not only the model (parley audit TERMS does that), "
-    "other rows than those given, and several rows of one person together. An attack that finds nothing proves nothing."
+    "The audit did not test attacks on the answers of every round (see parley audit TERMS), rows other than the given "
+    "ones, or several rows of one person together. An attack that finds nothing proves nothing."
 )
 
 
@@ -59,17 +59,17 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
 def of_this_model(audit: ModelAudit) -> list[str]:
     """Explain how to read that table."""
     sentences = [
-        "Each area is compared with that of the same attack, with the same rows as members, on models trained on "
-        "other halves of them (mean and 90% range). The last row needs no model: it separates members from others by "
-        "features and targets alone. If the 90% range or the last row reaches the area, the area says nothing about "
-        "membership. Otherwise it is a sign of membership, not a proof.",
-        "ε does not bound these areas: members and others may follow different distributions, which is no secret of "
-        "any single row.",
+        "Each area is compared with the area of the same attack, with the same rows as members, on models trained on "
+        "other halves of the rows (mean and 90% range). The last row needs no model: its attack separates members from "
+        "others by features and targets alone. If the 90% range or the last row reaches the area, the area says "
+        "nothing about membership. Otherwise the area is a sign of membership, not a proof.",
+        "ε does not bound the areas: members and others may follow different distributions, a difference that is not "
+        "private to any single row.",
     ]
     if audit.shadow_records < audit.records:
         sentences.append(
-            f"The attacks were learned on models of {audit.shadow_records:,} rows. This model has {audit.records:,}, "
-            "so they may say little about it."
+            f"The attacks were trained on models of {audit.shadow_records:,} rows. The audited model has "
+            f"{audit.records:,} rows, so the attacks may say little about it."
         )
     return sentences
 
@@ -89,16 +89,16 @@ def headline(audit: ModelAudit) -> str:
     membership, best, records = audit.membership, audit.membership.strongest.auc, f"{audit.shadow_records:,}"
     smaller = audit.shadow_records < audit.records
     if not membership.holds:
-        trained = f"training like this, on {records} rows," if smaller else "training like this"
+        trained = f"training under the terms on {records} rows" if smaller else "training under the terms"
         return (
             f"Broken: {trained} reveals more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
         )
-    aside = f" Your model has {audit.records:,} rows, and this says nothing about it." if smaller else ""
+    aside = f" The audited model has {audit.records:,} rows, so the finding says nothing about it." if smaller else ""
     if membership.claimed_epsilon is None:
         models = f"models of {records} rows, fitted without noise,"
-        leaks = f"{models.capitalize()} tell" if best.low > 0.5 else f"No attack on {models} told"
-        whom = f" someone who knows all rows except {audit.members}" if audit.shadow_records > audit.members else ""
-        known = f"(area under the curve {best.value:.2f}; guessing has 0.50)"
+        leaks = f"{models.capitalize()} reveal" if best.low > 0.5 else f"No attack on {models} revealed"
+        whom = f" to someone who knows all rows except {audit.members}" if audit.shadow_records > audit.members else ""
+        known = f"(area under the curve {best.value:.2f}; guessing: 0.50)"
         return f"{leaks}{whom} who was in their table {known}. Nothing was claimed.{aside}"
     where = f" on models of {records} rows" if smaller else ""
     return f"No attack{where} learned more about who was in the table than is claimed.{aside}"
@@ -109,16 +109,17 @@ def learned(audit: ModelAudit) -> list[str]:
     membership, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
-        f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} "
-        f"of the time (guessing: 50%). It finds {best.hits.value:.2%} of members at {RARE_ALARM_RATE:.1%} false "
+        f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} of "
+        f"the time (guessing: 50%). The attack finds {best.hits.value:.2%} of members at {RARE_ALARM_RATE:.1%} false "
         "alarms.",
-        f"On this very model the areas are {min(audit.areas.values()):.2f} to {max(audit.areas.values()):.2f}.",
+        f"On the audited model itself, the areas are {min(audit.areas.values()):.2f} to "
+        f"{max(audit.areas.values()):.2f}.",
     ]
     if membership.claimed_epsilon is not None:
         most = number(most_area(membership.claimed_epsilon, membership.delta), 3, side="above")
         sentences.append(
-            f"{claim(membership)} allows an area of at most {most}. Intervals are Student's over models. The lower "
-            f"bounds on ε hold together at {membership.confidence:.0%} confidence."
+            f"{claim(membership)} allows an area of at most {most}. Intervals are Student's t intervals over models. "
+            f"The lower bounds on ε hold jointly at {membership.confidence:.0%} confidence."
         )
     return sentences
 
@@ -132,15 +133,14 @@ def tried(audit: ModelAudit) -> list[str]:
         else f"under the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
     )
     return [
-        f"{audit.members} rows of the table and {audit.others} rows that could have been in it were put together. "
-        f"{membership.shadows} shadow models were trained on random halves of them{_filled(audit)}, {how}. They "
-        "teach three "
-        f"attacks how a model treats rows it was trained on and rows it was not. {membership.targets} other models "
-        "were attacked, with thresholds chosen on yet others.",
-        "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022): one with shadow models of both "
-        "kinds, one only with models trained without the row. The third is one attack model per class (Shokri et al. "
-        "2017).",
-        "The model itself was attacked in the same way. One model gives no confidence level, because its rows "
+        f"The audit mixed {audit.members} rows of the table with {audit.others} rows that could have been in the "
+        f"table. {membership.shadows} shadow models were trained on random halves of the mixed rows{_filled(audit)}, "
+        f"{how}. From the shadow models, three attacks learned how a model treats rows of its training table and other "
+        f"rows. The attacks then ran on {membership.targets} other models, with thresholds chosen on further models.",
+        "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). The first uses models trained "
+        "with and without the row, the second only models trained without the row. The third attack has one attack "
+        "model per class (Shokri et al. 2017).",
+        "The audited model was attacked in the same way. A single model gives no confidence level, because its rows "
         "depend on each other.",
     ]
 
@@ -150,10 +150,7 @@ def _filled(audit: ModelAudit) -> str:
     rows = audit.shadow_records - audit.members
     if rows == 0:
         return ""
-    return (
-        f" and on {rows:,} other rows of the table (of {audit.records:,} in all), as if the attacker knew those and "
-        "had to guess only these rows"
-    )
+    return f" and on {rows:,} of the table's {audit.records:,} rows that the attacker is assumed to know"
 
 
 def claim(found: Membership) -> str:
@@ -167,12 +164,12 @@ def claim(found: Membership) -> str:
 def promised(found: Membership) -> str:
     """Say what the claim means for an attacker."""
     if found.claimed_epsilon is None:
-        return "Nothing is guaranteed: without the terms nobody can say what noise this model has, if any."
+        return "Nothing is guaranteed: without the terms, nobody can say whether the model contains noise."
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        f"At {claim(found)}, no attack can do better than this: if chance decides which of two rows is in the table, "
-        f"as for the models attacked here, the share of members found is at most {factor} times the share of false "
-        f"alarms{extra}, at every threshold. This does not bound how well rows of different distributions are told "
-        "apart."
+        "Suppose that chance decides which of two rows is in the table, as for the attacked models. At "
+        f"{claim(found)}, an attack then finds a share of members of at most {factor} times the share of false "
+        f"alarms{extra}, at every threshold. The bound does not cover how well an attack separates rows of different "
+        "distributions."
     )

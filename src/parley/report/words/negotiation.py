@@ -10,17 +10,17 @@ from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
 
 INTERPOLATION_NOTE = (
-    "Gains at the terms' budgets and without noise are those of parley forecast; in between they are interpolated from "
-    "the joint model's cost. This assumes that owners state their values truthfully. Test cost is the mean loss on new "
-    "rows: for numbers, the squared error."
+    "Gains at the terms' budgets and without noise come from parley forecast. Gains in between are interpolated from "
+    "the joint model's cost. All gains assume that owners state their values truthfully. Test cost is the mean loss on "
+    "new rows: squared error for numbers."
 )
 
 VALUES_NOTE = (
-    "Value is what one unit of test cost is worth to an owner, in money. Privacy cost is what each unit of ε costs "
-    "the owner, in the same money. Only the owner knows them."
+    "Value is the worth of one unit of test cost to an owner, in money. Privacy cost is the owner's cost of each unit "
+    "of ε, in the same money. Only the owner knows both numbers."
 )
 VALUES_SHARED_NOTE = (
-    "Value and privacy cost are part of the terms, and everyone who gets the file can read them. Changing them makes "
+    "Value and privacy cost are part of the terms, so everyone with the file can read both numbers. New numbers make "
     "another agreement, whose release is debited again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
@@ -39,7 +39,7 @@ def headline(result: Negotiation) -> str:
 
 def wishes_title(result: Negotiation) -> str:
     """Return the title of the table of wishes."""
-    return f"In its best coalition, with the budget it prefers (ε: {adjacency(result)})"
+    return f"Each owner in its best coalition, with the budget that it prefers (ε: {adjacency(result)})"
 
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
@@ -68,10 +68,9 @@ def moves(result: Negotiation) -> list[str]:
     if moved:
         least = min(moved, key=lambda wish: wish.short)
         sentences.append(
-            f"{least.name} is nearest to joining: it lacks {number(least.short, 3)}. It would join for a payment of "
-            f"that amount, or if its privacy cost were {least.bearable:.0%} of what the terms say. The "
-            f"{counted(len(moved), 'owner')} that would gain lack {number(sum(wish.short for wish in moved), 3)} in "
-            "total."
+            f"{least.name} is nearest to joining: it would join for a payment of {number(least.short, 3)}, or if its "
+            f"privacy cost were {least.bearable:.0%} of the stated cost. The payments that "
+            f"{counted(len(moved), 'owner')} would need add up to {number(sum(wish.short for wish in moved), 3)}."
         )
     if useless:
         who = "every owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
@@ -79,13 +78,13 @@ def moves(result: Negotiation) -> list[str]:
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
         better = (
-            f"Less noise could change that: larger budgets of the others{hosts}, or more owners. Without any noise it "
-            f"would be worth {number(top.most, 3)} to {top.name}, whose privacy cost must stay below that."
+            f"Less noise could help: larger budgets of the others{hosts}, or more owners. Without any noise, the joint "
+            f"model would be worth {number(top.most, 3)} to {top.name}, whose privacy cost must stay below that worth."
             if top.most > 0
-            else "Without any noise it would not be better either, so these terms leave nothing to gain. parley plan "
-            "looks for better ones."
+            else "Without any noise the joint model would not be better either, so these terms leave nothing to gain. "
+            "parley plan searches for better terms."
         )
-        sentences.append(f"At these budgets the joint model is no better than an own model for {who}{more}. {better}")
+        sentences.append(f"At these budgets, the joint model is no better than an own model for {who}{more}. {better}")
     if willing and len(willing) < len(wishes):
         sentences.append(
             f"{', '.join(wish.name for wish in willing[:6])} would join without payment, but a joint model needs two "
@@ -93,8 +92,8 @@ def moves(result: Negotiation) -> list[str]:
         )
     return [
         *sentences,
-        "To see which payments would bring owners in: parley negotiate TERMS --target 0.01, the relative fitness "
-        "wanted.",
+        "To see which payments would bring owners in, run parley negotiate TERMS --target 0.01 (the wanted relative "
+        "fitness).",
     ]
 
 
@@ -112,13 +111,14 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
-            "At these budgets joining saves no owner anything, so no value makes it pay. parley forecast says which "
-            "terms would change that, if any."
+            "At these budgets, joining saves no owner anything, so no value makes joining pay. parley forecast names "
+            "terms that would help, if any."
         )
     least = f"{min(pays):.2g}"
     return (
-        "* Joining pays for an owner if one unit of test cost is worth at least this many times what its ε costs it. "
-        f"The smallest such value is {least}. To try it: a privacy cost of 1 and a value of {2 * float(least):.2g}."
+        "* Joining pays for an owner if one unit of test cost is worth at least this multiple of the owner's total "
+        f"privacy cost. The smallest multiple is {least}. To try joining, state a privacy cost of 1 and a value of "
+        f"{2 * float(least):.2g}."
     )
 
 
@@ -148,10 +148,10 @@ def prices(result: Negotiation) -> list[str]:
         sentences.append(f"The learner pays {number(spend if abs(spend) > 1e-9 * paid else 0.0)} in total.")
         if result.posted is not None:
             price, more = number(result.posted.price), number(result.posted.spend)
-            sentences[0] += f" One price for all, {price} for each unit of ε, would cost {more}."
+            sentences[0] += f" A single price of {price} for each unit of ε would cost {more}."
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
-        sentences.append(f"Price of privacy: {lost} of what the owners could gain without noise is lost.")
+        sentences.append(f"Price of privacy: the owners lose {lost} of the gain that they could have without noise.")
     return sentences
 
 
@@ -180,20 +180,20 @@ def truthful_lines(result: Negotiation) -> list[str]:
     if offer is None:
         return []
     if offer.relative_fitness is None:
-        return ["Truthful payments: nobody joins at these stated costs, and nobody is paid."]
+        return ["Under truthful payments, nobody joins at the stated costs, and nobody is paid."]
     psi, spend = number(offer.relative_fitness), number(offer.deal.spend)
-    beside = "no contracts hold a coalition together at this quality"
+    beside = "No contracts hold a coalition together at this quality"
     if offer.contracts is not None:
-        beside = f"contracts cost {number(offer.contracts.spend)} if the stated costs are true"
+        beside = f"Contracts cost {number(offer.contracts.spend)} if the stated costs are true"
     return [
-        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total; {beside}.",
-        "Under truthful payments no owner gains by stating another cost, whatever the others state, and none that "
-        "states the truth loses. This holds for the gains shown here, which are interpolated between budgets.",
-        "Agreed terms that are written have the budgets of (t). Forecast them before signing: they may gain less.",
-        "A negative payment is a fee: the model saves this owner more than it asks. Contracts leave members free to "
-        "join unpaid with another budget; truthful payments offer one budget or none.",
-        "This assumes that values are known, that costs do not depend on the rows, and that owners do not agree on "
-        "false statements.",
+        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. {beside}.",
+        "Under truthful payments, no owner gains by stating a false cost, whatever the others state. No owner that "
+        "states the truth loses. Both facts hold for gains interpolated between budgets.",
+        "Written terms have the budgets of (t). Forecast the written terms before signing: real gains may be smaller.",
+        "A negative payment is a fee from an owner that the model saves more than the owner asks. Under contracts, "
+        "members may join unpaid with another budget. Truthful payments offer one budget or none.",
+        "Truthful payments assume that values are known, that costs do not depend on the rows, and that owners do not "
+        "agree on false statements.",
     ]
 
 

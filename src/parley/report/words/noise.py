@@ -12,7 +12,7 @@ SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the 
 KIND_LABELS = {
     "each_owner": "each owner's own",
     "shared": "one for all (hosts)",
-    "two_hosts": "one of each of two hosts",
+    "two_hosts": "one from each of two hosts",
     "distributed": "in owners' shares",
 }
 
@@ -22,8 +22,8 @@ def invented_line(terms: Terms) -> str | None:
     if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
         return None
     return (
-        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders, with δ = {number(terms.privacy.delta)}. Put in the "
-        "real names before anyone accepts."
+        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders, with δ = {number(terms.privacy.delta)}. Enter the "
+        "real names before anyone accepts the terms."
     )
 
 
@@ -54,20 +54,20 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
         )
     if not times > 1:
         return (
-            "One noise for all would be worse, because it must serve the smallest epsilon. Each owner's own noise is "
-            "better here."
+            "One noise for all would be worse, because it must serve the smallest ε. Each owner's own noise is better "
+            "under these terms."
         )
     before, after = (_gaining(kind) for kind in (own, shared))
-    hosts = "" if hosted else '. To get it, name three hosts (or two) and set privacy.noise = "shared"'
+    hosts = "" if hosted else '. For one noise for all, name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
             f"No owner is expected to gain by joining, with either kind of noise. One noise for all makes ψ "
             f"{number(times, 3)} times smaller."
         )
     if after > before:
-        few, all_of = f"{before} of {len(own['gains'])}" if before else "no owner", f"{after} of {len(shared['gains'])}"
-        return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
-    gaining = f"{after} of {len(shared['gains'])} {'is' if after == 1 else 'are'} expected to gain either way"
+        few, all_of = f"{before} of {len(own['gains'])}" if before else "none", f"{after} of {len(shared['gains'])}"
+        return f"Owners expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
+    gaining = f"{after} of {len(shared['gains'])} {'is' if after == 1 else 'are'} expected to gain with either kind"
     return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
 
 
@@ -84,12 +84,13 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = shared["best"]
     if best is None:
-        return ["One noise for all: no choice can be judged, so none was made."]
+        return ["With one noise for all, no choice can be judged, so no choice was made."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
-        f"With three hosts and one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = "
-        f"{best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}: ψ = {number(best['relative_fitness'])}.",
+        f"The best choice with three hosts and one noise for all is {best['algorithm']}, {best['mechanism']} noise at "
+        f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}, with ψ = "
+        f"{number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
              f"{number(shared['expected_cost'], 5)} with one for all."]
@@ -105,11 +106,11 @@ def two_hosts(owners: int) -> str:
     if owners == 2:
         return (
             "Two hosts instead of three would not reduce the noise of two owners, because each host adds a full noise. "
-            "It is even larger if the owners' ε differ (or their rows, if the unit of privacy is an owner)."
+            "The noise is even larger if the owners' ε differ (or their rows, if the unit of privacy is an owner)."
         )
     return (
-        f"Two hosts instead of three add twice the variance of one noise. That is {number(owners / 2)} times less than "
-        f"the own noise of {owners} equal owners, and less of an advantage if their ε differ."
+        f"Two hosts instead of three add twice the variance of one noise. The own noise of {owners} equal owners has "
+        f"{number(owners / 2)} times that variance, or less if the owners' ε differ."
     )
 
 
@@ -133,17 +134,18 @@ def weakest_link(result: Mapping[str, Any]) -> list[str]:
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])
         sentences.append(
-            f"Every common ε from {low} to {high} is an equilibrium for these members. The largest is best for all of "
-            "them."
+            f"Every common ε from {low} to {high} is an equilibrium for these members. The largest ε is best for all "
+            "members."
         )
     coalition = result["best_coalition"]
     names, epsilon = ", ".join(coalition["owners"]), number(coalition["epsilon"])
     sentences.append(
-        f"If each owner insists on the ε it prefers, the test cost is lowest with {names} at ε = {epsilon}."
+        f"If each owner insists on the ε that it prefers, the test cost is lowest with {names} at ε = {epsilon}."
     )
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"
         sentences.append(
-            f"The members gain {number(result['members_gain'])} over having no payments, which {verb} the bill."
+            f"The payments bring the members a gain of {number(result['members_gain'])}, which {verb} the cost of the "
+            "payments."
         )
     return sentences

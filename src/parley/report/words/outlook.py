@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 6  # owners in a sentence
 ONE_OWNER_NOTE = (
-    "There is one owner, so nobody to join. Whether the model is worth its budget depends on whom it will serve."
+    "There is only one owner, so there is nobody to join. Whether the model is worth its budget depends on its users."
 )
-NOBODY_GAINS_VERDICT = "Stay: no group of these owners gains enough to join. Each does as well with a model of its own."
+NOBODY_GAINS_VERDICT = (
+    "Stay: no group of these owners gains enough to join. Each owner does as well with a model of its own."
+)
 GAIN_TITLE = "What joining saves each owner, in % of its test error alone"
 
 
@@ -50,7 +52,7 @@ def _who_stays_out(outlook: Outlook) -> str:
     first = [owner.name for owner in out if owner.verdict == "stay"]
     then = [owner.name for owner in out if owner.verdict != "stay"]
     if not first:
-        return f" The others gain more without {listed_names(then)}." if then else ""
+        return f" The other owners gain more without {listed_names(then)}." if then else ""
     stays = "gains too little and stays out" if len(first) == 1 else "gain too little and stay out"
     so = "so does" if len(then) == 1 else "so do"
     follow = f"; without {'it' if len(first) == 1 else 'them'}, {so} {listed_names(then)}" if then else ""
@@ -69,7 +71,7 @@ def inside_hint(outlook: Outlook, file: str = "TERMS") -> str | None:
     """Return the command that tells an owner more if the verdict is open, else None."""
     if len(outlook.names) < 2 or outlook.consortium.verdict != "unsure":
         return None
-    return f"Each owner's own rows can tell it more: parley forecast {file} --inside TABLE --owner NAME"
+    return f"An owner can learn more from its own rows: parley forecast {file} --inside TABLE --owner NAME"
 
 
 def gain_rows(outlook: Outlook) -> list[list[str]]:
@@ -102,8 +104,8 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     owner = view.owner
     rows = [[f"{view.rows:,} own rows of {owner.name}", "expected cost"]]
     rows.append([f"alone ({view.alone_model})", number(owner.alone)])
-    rows.append(["joint: the model as it is", number(owner.together)])
-    rows.append(["personal: the joint model, adjusted with own rows", number(owner.personal)])
+    rows.append(["joint: the unchanged model", number(owner.together)])
+    rows.append(["personal: the joint model, personalised with own rows", number(owner.personal)])
     return rows
 
 
@@ -115,32 +117,32 @@ def inside_sentences(view: "InsideView") -> list[str]:
     interval = interval_text(owner.gain.low, owner.gain.high)
     gain = f"joining is expected to save {number(owner.gain.mean)} per row (90%: {interval})"
     price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
-    asks = f"the {number(view.least)} needed to be worth it{price}"
+    asks = f"the {number(view.least)} that joining must save{price}"
     advice = {
         "join": f"Join: {gain}. At least {SURE_SHARE:.0%} of draws exceed {asks}.",
         "stay": f"Stay: {gain}. At least {SURE_SHARE:.0%} of draws fall below {asks}.",
-        "unsure": f"Unsure: {gain}. That may be more or less than {asks}.",
+        "unsure": f"Unsure: {gain}. The saving may be above or below {asks}.",
     }[owner.verdict]
-    level = f"the test errs for {TEST_LEVEL:.0%} of owners that do not differ"
+    level = f"the test errs for {TEST_LEVEL:.0%} of owners whose rows do not differ"
     trees = {
-        "boosted trees": "Boosted trees on own rows beat a linear model, so joining can add little.",
-        "linear and trees": "Trees on own rows correct the linear model, alone and jointly.",
+        "boosted trees": "Boosted trees on the owner's rows beat a linear model, so joining can add little.",
+        "linear and trees": "Trees on the owner's rows correct both its own and the joint linear model.",
     }
     sentences = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,
-            "There is no public sample, so this assumes that the other owners' rows look like these. If they do not, "
-            "joining saves less; scores after training show it (parley score).",
+            "There is no public sample, so the estimate assumes that all owners' rows are alike. If the rows differ, "
+            "joining saves less. Scores after training show the difference (parley score).",
             *sentences[1:],
         ]
     if view.law.differs:
         return [
-            f"Own rows differ from the public sample (p = {number(view.law.p_value)}; {level}). If the sample "
-            "comes from another population, its forecast for the joint model may be wrong.",
+            f"The owner's rows differ from the public sample (p = {number(view.law.p_value)}; {level}). If the sample "
+            "comes from another population, the forecast for the joint model may be wrong.",
             *sentences,
         ]
-    same = f"Own rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."
+    same = f"The owner's rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."
     return [advice, same, *sentences[1:]]
 
 
@@ -148,10 +150,10 @@ VERDICTS = {"join": "join", "stay": "stay", "unsure": "unsure"}
 COUNTED_VERDICTS: dict[Verdict, str] = {
     "join": "join: gain for sure",
     "unsure": "unsure",
-    "stay": "stay: not worth it",
+    "stay": "stay: not worthwhile",
 }
 FITNESS_NOTE = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
-QUICK_ESTIMATE_NOTE = "A quick estimate from the last full forecast. The full forecast follows."
+QUICK_ESTIMATE_NOTE = "The figures are a quick estimate from the last full forecast. A new full forecast follows."
 
 
 @dataclass(frozen=True)

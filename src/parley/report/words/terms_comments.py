@@ -33,10 +33,7 @@ def planned_line(proposal: Proposal) -> str:
     """Say how good the planned choice is expected to be."""
     best = proposal.best
     if best is None:
-        return (
-            "NOT planned: no choice can be judged. Rounds, step and clip are defaults, and nobody knows how good they "
-            "are."
-        )
+        return "NOT planned: no choice can be judged. Rounds, step and clip are defaults of unknown quality."
     return (
         f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
         "from the best model without privacy; 0 is best). After a change, run parley plan again."
@@ -60,7 +57,7 @@ def lifetime_line(made: Draft) -> str:
         )
     return (
         f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room for "
-        "another release and promises people less. It is set once."
+        "another release and promises people less. A lifetime is set only once."
     )
 
 
@@ -131,8 +128,8 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"One noise for all is better here. The same command with --hosts {names} writes such terms. Any three hosts "
-        "will do if no two of them would collude."
+        f"One noise for all is better here. The same command with --hosts {names} writes terms with one noise. Any "
+        "three hosts are suitable if no two of them would collude."
     ]
 
 
@@ -147,10 +144,11 @@ def columns_line(tried: Sequence[Tried]) -> str:
     line += f" Alternatives: {', '.join(judged)}." if judged else ""
     line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        line += " A cheaper alternative is cheaper only within the public sample's error."
+        line += " Cheaper alternatives differ only within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return line + "".join(
-        f" --kind {kind} chooses it, but what it is worth to each owner cannot be forecast." for kind in better
+        f" --kind {kind} chooses the cheaper model, but the model's worth to each owner cannot be forecast."
+        for kind in better
     )
 
 

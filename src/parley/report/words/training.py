@@ -43,8 +43,8 @@ def clip_line(result: Result) -> str | None:
         return None
     return (
         f"Up to {percent(most)} of an owner's records are clipped: at the final model their gradients are scaled down "
-        "to privacy.clip. The model is biased away from them. A larger privacy.clip clips fewer but needs more noise; "
-        "parley plan weighs the two."
+        "to privacy.clip. Clipping biases the model. A larger privacy.clip clips fewer records but needs more noise; "
+        "parley plan weighs bias against noise."
     )
 
 
@@ -78,12 +78,12 @@ def ring_line(result: Result, name: str) -> str:
     """Say what the owner `name` spent, and how to judge the model if it has held-out rows."""
     own = next(owner for owner in result.owners if owner.name == name)
     spent_words = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
-    spent_words += "Only the others know what they spent. Each gave the answers that the terms ask for."
+    spent_words += "Only the other owners know their own spending. Each owner gave the answers that the terms ask for."
     if not result.terms.held_out_rows(name):
         return spent_words
     return (
-        f"{spent_words}\nIs the model better for {name}? Score it on own held-out rows: parley score MODEL TERMS "
-        f"--owner {name} --data TABLE"
+        f"{spent_words}\nTo see whether the model is better for {name}, score it on own held-out rows: parley score "
+        f"MODEL TERMS --owner {name} --data TABLE"
     )
 
 
@@ -93,8 +93,8 @@ def aborted_line(result: Result) -> str | None:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
     return (
-        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. Their budget "
-        "is spent."
+        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. The budget of "
+        "an aborted round is spent."
     )
 
 
@@ -102,10 +102,11 @@ def notice_lines(result: Result) -> list[str]:
     """Name the owners with answers that nothing agreed explains."""
     often = f" (in {{runs:,}} of {result.replicates:,} runs)" if result.replicates > 1 else ""
     lines = [
-        f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Ask which software it runs, and on which table."
+        f"{each.owner}: {each.sentence}{often.format(runs=each.runs)}. Ask the owner which software it runs, and on "
+        "which table."
         for each in result.notices
     ]
-    rate = f"At most one honest run in {1 / FALSE_ALARMS:,.0f} names anyone."
+    rate = f"At most one honest run in {1 / FALSE_ALARMS:,.0f} names an owner."
     return [*lines, rate] if lines else []
 
 
@@ -114,7 +115,10 @@ def consensus_line(result: Result) -> str | None:
     if result.consensus_error is None:
         return None
     far = number(result.consensus_error, 3)
-    return f"There is no centre. The owners' own points lie up to {far} from their mean, the model (consensus error)."
+    return (
+        f"There is no centre. The owners' own parameters lie up to {far} from their mean, which is the model "
+        "(consensus error)."
+    )
 
 
 def spent_rows(content: Mapping[str, Any]) -> Rows:
@@ -130,7 +134,7 @@ def outcome_line(content: Mapping[str, Any]) -> str:
     """Say how far a run's model is from the one without privacy, from the JSON of `parley train`."""
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
     if fitness is None:
-        return str(content.get("relative_fitness_undefined") or "Relative fitness is not known here.")
+        return str(content.get("relative_fitness_undefined") or "Relative fitness is not known.")
     fitness_words = f"The relative fitness is ψ = {number(fitness['mean'])}"
     return (
         f"{fitness_words}; half of the {runs} runs ended between {number(fitness['q25'])} and "
@@ -164,7 +168,7 @@ def useless_line(result: Result) -> str | None:
     for name in SAME_FOR_ALL:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
-            too = " So is the model without privacy." if free is not None and free < 0 else ""
+            too = " The model without privacy is worse, too." if free is not None and free < 0 else ""
             return f"This model is worse than always predicting the mean: its held-out {name} is below 0.{too}"
     return None
 
@@ -209,16 +213,16 @@ def stable_line(result: Result) -> str | None:
         else ""
     )
     return (
-        f"Stable noise with α = {result.terms.privacy.alpha:g} at δ = {result.terms.privacy.delta:g} is scaled so "
-        "that ε holds in every direction. It has no variance, so several runs are summed up by medians and "
-        "quartiles." + drawn
+        f"Stable noise with α = {result.terms.privacy.alpha:g} at δ = {result.terms.privacy.delta:g} is scaled so that "
+        "ε holds in every direction. Stable noise has no variance, so medians and quartiles summarise several "
+        "runs." + drawn
     )
 
 
 def undefined_line(result: Result) -> str | None:
     """Say why a simulation has no relative fitness, if it has none."""
     why = result.relative_fitness_undefined
-    return None if why is None else f"Relative fitness ψ is not defined here: {why}."
+    return None if why is None else f"Relative fitness ψ is not defined: {why}."
 
 
 def interval_rows(result: Result) -> Rows:
@@ -240,9 +244,9 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the noise hides the moments, so they were regularised and the model is pulled towards 0 "
-        "there. Intervals in that direction mean little. This always happens with a constant and one column per "
-        "category name, because those columns add up to the constant."
+        " In some direction the noise hides the moments, so the moments were regularised. The model is pulled towards "
+        "0 in that direction, where intervals mean little. A constant with one column per category name always has "
+        "this effect, because the columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -259,7 +263,7 @@ def _clip_words(result: Result) -> str:
         else f" The clip of {number(clip)} may clip some records."
     )
     if free is None:
-        return sentence + " With bounds for every column, a clip that clips no record can be derived."
+        return sentence + " Bounds for every column would give a clip that clips no record."
     largest = number(free.value, 3, side="above")
     return (
         sentence + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
@@ -270,7 +274,7 @@ def _clip_words(result: Result) -> str:
 def score_title(result: Result) -> str:
     """Return the title of the table of released scores."""
     what = "Released" if result.released else "Simulated"
-    return f"{what} scores ± one standard error of the noise (twice that covers 95%)"
+    return f"{what} scores ± one standard error of the noise (two standard errors cover 95%)"
 
 
 def score_rows(scores: Scores) -> Rows:
@@ -319,12 +323,13 @@ def release_lines(
     )
     more = f"; and {len(owners) - MAX_OWNERS_PRINTED} more owners" if len(owners) > MAX_OWNERS_PRINTED else ""
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
-    done = "this is the same model again" if repeated else "the model is released"
+    done = "the model is the same as before" if repeated else "the model is released"
     return [
-        f"Done: {done}. A release does not say how good the model is; each owner's own rows do.",
+        f"Done: {done}. A release does not show how good the model is; each owner's own rows do.",
         f"Written: {written}",
         f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
-        "The model was not saved. The same command with --save model.json writes it from stored answers, at no cost."
+        "The model was not saved. The same command with --save model.json writes the model from stored answers, at no "
+        "cost."
         if model is None
         else f"Next: {judged}",
     ]

@@ -24,7 +24,8 @@ WAY_LABELS = {
 }
 
 COMPARISON_NOTE = (
-    "Alone and personal come from the same procedure (parley refine). Alone starts from the public fit, if any."
+    "The models alone and personal come from the same procedure (parley refine). The model alone starts from the "
+    "public fit, if any."
 )
 
 
@@ -45,8 +46,8 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 
 SAME_PEOPLE_WARNING = (
-    "A person may have several rows, and rows are held out one by one, so the same person can be in training and in "
-    "scoring. That flatters every model, and models on own rows most. For new people joining may save more than this."
+    "Rows are held out one by one, so a person with several rows can be in training and in scoring. The overlap "
+    "flatters every model, and models on own rows most. For new people, joining may save more than these figures."
 )
 
 
@@ -56,10 +57,12 @@ def explained(verdict: Verdict) -> list[str]:
     if same is not None:
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
         if worse:
-            lines.append(f"Worse than always predicting {_usual(verdict)}, so useless here: {', '.join(worse)}.")
+            lines.append(
+                f"These models are worse than always predicting {_usual(verdict)}, and so useless: {', '.join(worse)}."
+            )
     if "recall_at_1_percent" in verdict.together:
         lines.append(
-            "recall at 1 percent: the share of all rows with label 1 that are among the 1% with the highest scores."
+            "Recall at 1 percent is the share of all rows with label 1 that are among the 1% with the highest scores."
         )
     if verdict.target_range is not None:
         low, high = (number(end) for end in verdict.target_range)
@@ -79,20 +82,20 @@ def headline(verdict: Verdict) -> str:
     if verdict.one_class:
         return (
             f"{verdict.owner}'s own rows have only one class, so there is nothing to compare with. The joint model "
-            f"costs {number(verdict.cost_together)} on them.{_few(verdict)}"
+            f"costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
         )
     if gain.low == gain.high == 0:
         return f"Joining changes nothing on {verdict.owner}'s own rows: its personal model is {own}.{_few(verdict)}"
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
             f"Joining makes no significant difference on {verdict.owner}'s own rows: with and without the others its "
-            f"model is {own}. It saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
+            f"model is {own}. Joining saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
         )
-    sure = "" if gain.low > 0 or gain.high < 0 else " That may be chance."
+    sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be chance."
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
     return (
-        f"Best on {verdict.owner}'s own rows: {best} ({words[best]}). With its personal model, joining {adds} it "
-        f"{number(shown.mean)} per row (90% interval: {_interval(shown)}).{sure}{_few(verdict)}"
+        f"The best model on {verdict.owner}'s own rows is {best} ({words[best]}). With the personal model, joining "
+        f"{adds} {verdict.owner} {number(shown.mean)} per row (90% interval: {_interval(shown)}).{sure}{_few(verdict)}"
     )
 
 
@@ -117,9 +120,9 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     rests += f" {SAME_PEOPLE_WARNING}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
-        f"with a personal model on their own held-out rows. {better} {'gains' if better == 1 else 'gain'} on average "
-        f"and {worse} {'loses' if worse == 1 else 'lose'} significantly. The unchanged joint model is better than "
-        f"alone for {joint}.{rests}"
+        f"with a personal model on their own held-out rows. {counted(better, 'owner')} "
+        f"{'gains' if better == 1 else 'gain'} on average and {worse} {'loses' if worse == 1 else 'lose'} "
+        f"significantly. The unchanged joint model beats the own model of {counted(joint, 'owner')}.{rests}"
     )
 
 
@@ -141,13 +144,13 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     parts = " and ".join(
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
-    ridge = f"its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
+    ridge = f"fitted to its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
     kept = how.kept
     trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
     own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if kept.get("own", 0.0) > 0 else ""
     back = f", {kept['alone']:.0%} of the way to its model alone" if kept.get("alone", 0.0) > 0 else ""
     return (
-        f"{owner}'s personal model is {ridge}{trees}{own}{back}. Its cross-validated cost is {number(unit * how.loss)}."
+        f"{owner}'s personal model is {ridge}{trees}{own}{back}. The cross-validated cost is {number(unit * how.loss)}."
     )
 
 
@@ -163,7 +166,7 @@ def _usual(verdict: Verdict) -> str:
 
 
 def _few(verdict: Verdict) -> str:
-    return f" This rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
+    return f" The verdict rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
 
 
 def owners_scores(scores: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:
