@@ -243,7 +243,7 @@ def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(e
     (tmp_path / "terms.toml").write_text(TERMS)
     said = parley("--help")
     assert said.returncode == 0, said.stderr
-    assert "Should we learn together" in said.stdout
+    assert "Should we train together" in said.stdout
     pages = parley("man", "--to", "pages")
     assert pages.returncode == 0, pages.stderr
     assert (tmp_path / "pages" / "parley-owner-accept.1").read_text().startswith(".TH PARLEY")

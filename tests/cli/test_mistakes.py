@@ -119,7 +119,7 @@ MISTAKES = {
     "a public sample that is not there": ((*INIT, "--public", "publik.csv"), "no such file"),
     "terms over a table": (
         (*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"),
-        "is also read as a table; name another file for the terms",
+        "this file is one of the tables; name another file for the terms",
     ),
     "terms into no folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "none/new.toml"), "folder"),
     "terms onto a folder": ((*PUBLIC[:6], "--public", "public.csv", "--write", "books"), "folder"),

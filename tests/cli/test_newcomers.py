@@ -174,7 +174,7 @@ def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
     faint = (*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml")
     told = typed(*faint)
     assert told.code == 2
-    assert "Nobody has stated what these columns hold: address, people, heating, solar, remarks, used." in told.said
+    assert "Nobody has stated the content of these columns: address, people, heating, solar, remarks, used." in told.said
     assert not (here / "faint.toml").exists()
     assert typed(*faint, "--force").code == 0
     refused = typed("column-stats", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")

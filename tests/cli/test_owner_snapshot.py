@@ -89,7 +89,7 @@ def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned
     (home / "loans.sql").write_text("\ufeffSELECT id, y,\n  CAST(random() AS INTEGER) AS k FROM loans;\n-- of March\n")
     place = ("owner", "snapshot", "--uri", f"sqlite:{home / 'bank.db'}", "--order-by", "id", "--to", home / "march")
     said = run(*place, "--query-file", home / "loans.sql").stderr.replace("\n", " ")
-    assert "The query calls random(). Such a key puts people in other places" in said
+    assert "The query calls random(). A key with changing values reorders people" in said
     assert find_source(home / "march").manifest.query.startswith("SELECT id, y,\n")
     (home / "latin.sql").write_bytes(b"SELECT '\xe4'")
     for wrong, why in [
@@ -176,7 +176,7 @@ def test_no_fresh_lifetime_however_the_query_is_written_and_whatever_became_of_t
     settings = home / "a" / "owner.toml"
     kept = [line for line in settings.read_text().splitlines(True) if not line.startswith("origin")]
     settings.write_text("".join(kept))  # as an earlier version wrote it
-    with pytest.raises(SettingError, match="its table cannot be read, so it cannot be checked"):
+    with pytest.raises(SettingError, match="the table of this ledger cannot be read, so Parley cannot check"):
         init()
     (home / "march-old").rename(home / "march")
     with pytest.raises(SettingError, match="A table has one lifetime budget"):

@@ -17,7 +17,7 @@ Certificate = Annotated[
         metavar="FILE", help="The learner's certificate. Only the certified key may ask, also after renewals."
     ),
 ]
-Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: only this owner's own peer may ask.")]
+Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: answer only this owner's own peer.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the question; a person has read the terms and agreed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and the summary on stderr.")]
 

@@ -136,26 +136,28 @@ PART_BY_COMMAND = {
     "column-stats": Part(
         "tasks.statistics.column_statistics.commands",
         "column_statistics_command",
-        "Ask the owners how their columns are distributed, for terms without a public sample. Answers are noisy and "
-        "debited.",
+        "Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy, "
+        "and the owners' ledgers debit them.",
         reads_terms=True,
     ),
     "heterogeneity": Part(
         "tasks.statistics.heterogeneity.commands",
         "heterogeneity_command",
-        "Ask the owners how much they differ, for a better forecast. Answers are noisy and debited.",
+        "Ask the owners how much they differ, for a better forecast. The answers are noisy, and the owners' ledgers "
+        "debit them.",
         reads_terms=True,
     ),
     "count": Part(
         "tasks.statistics.counts.commands",
         "count_command",
-        "Ask the owners how many records of each kind they have. Answers are noisy whole numbers and debited.",
+        "Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and the owners' "
+        "ledgers debit them.",
         reads_terms=True,
     ),
     "answers": Part(
         "tasks.statistics.counts.answer_commands",
         "answers_app",
-        "Randomised answers for people who trust nobody: drawn on their own devices, counted by the collector.",
+        "Draw randomised answers on the devices of people who trust nobody, and count the collected answers.",
     ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model under the terms, on this machine.", reads_terms=True
@@ -168,7 +170,7 @@ PART_BY_COMMAND = {
     "recommend": Part(
         "tasks.ratings.commands",
         "recommend_command",
-        "Recommend items to one of the owner's own users: the best of those that the user has not rated.",
+        "Recommend to one of the owner's own users the best items that the user has not rated.",
         reads_terms=True,
     ),
     "score": Part(
@@ -186,7 +188,7 @@ PART_BY_COMMAND = {
     "identify": Part(
         "tasks.dynamics.commands",
         "identify_command",
-        "Estimate the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.",
+        "Estimate the matrices and the delay of the system x' = A x + B u(t - r) from samples of states and inputs.",
     ),
     "budget": Part(
         "cli.budget",

@@ -51,7 +51,7 @@ def audit_command(
         Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR must not exist.")
     ] = None,
     tables: Annotated[
-        int | None, typer.Option(help="Number of --served audit tables; more tables prove more. [2]")
+        int | None, typer.Option(help="Number of --served audit tables; more tables tighten the bound. [2]")
     ] = None,
     program: Annotated[
         str | None,

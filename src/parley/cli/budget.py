@@ -24,7 +24,7 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED_NOTE = (
     "In sampled releases, the owner must draw the sample in secret. Leaving out a record must move the value by at "
-    "most half the sensitivity; for sums of clipped records, half the sensitivity is the clip."
+    "most half the sensitivity. For sums of clipped records, half the sensitivity is the clip."
 )
 
 
@@ -89,8 +89,8 @@ def explain(
         Path | None,
         typer.Option("--terms", metavar="TERMS", help="Explain instead what these terms promise each owner's people."),
     ] = None,
-    prior: Annotated[float | None, typer.Option(help="An adversary's prior probability. Default: 0.5.")] = None,
-    people: Annotated[int | None, typer.Option(help="Number of people among whom one is sought. Default: 100.")] = None,
+    prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,
+    people: Annotated[int | None, typer.Option(help="Number of people who could be the target. Default: 100.")] = None,
     harm: Annotated[float | None, typer.Option(help="The most that a release may cost a person, in money.")] = None,
     payment: Annotated[float | None, typer.Option(help="A person's payment for taking part, in money.")] = None,
     plot: Annotated[
@@ -146,9 +146,9 @@ def compose_command(
 ) -> None:
     """Add up the costs of several releases to an upper bound on epsilon.
 
-    A RELEASE is MECHANISM:KEY=VALUE,... and needs the key multiplier, the noise scale divided by the sensitivity to
-    replacing one record. A laplace or geometric release may have epsilon instead. A stable release also needs alpha.
-    The keys count and sampling (rate of the owner's secret Poisson sample) are optional.
+    Each RELEASE has the form MECHANISM:KEY=VALUE,KEY=VALUE. The key multiplier is the noise scale divided by the
+    sensitivity to replacing one record. A laplace or geometric release may have epsilon instead. A stable release also
+    needs alpha. The keys count and sampling (rate of the owner's secret Poisson sample) are optional.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
@@ -306,7 +306,7 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
     if check_alpha(alpha) == 2:
         raise SettingError(
-            "alpha = 2: expected gaussian, as this noise is Gaussian, of standard deviation sqrt(2) times the scale"
+            "alpha = 2: expected less than 2; use gaussian, with standard deviation sqrt(2) times the scale"
         )
     return partial(StableEvent, sampling=sampling, count=count, alpha=alpha, norm=norm)
 

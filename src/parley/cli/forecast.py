@@ -43,7 +43,7 @@ def forecast_command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the expected relative fitness by round.")
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Also print the assumptions behind the forecast.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the forecast's assumptions.")] = False,
     track: Track = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the forecast (.html), with its figures.")
@@ -53,8 +53,8 @@ def forecast_command(
     """Forecast the joint model from public knowledge: the terms and a pilot sample. The command reads no private
     record.
 
-    The verdict is join if joining is worth its price in at least 90% of draws, stay if in at most 10% of draws, and
-    unsure otherwise. If the verdict is not join, the forecast looks for terms that would be worth joining.
+    The verdict is join if joining is worthwhile in at least 90% of draws, and stay if in at most 10%. Otherwise, the
+    verdict is unsure. If the verdict is not join, the forecast looks for terms worth joining.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """

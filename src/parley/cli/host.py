@@ -21,7 +21,7 @@ host_app = typer.Typer(
 one noise for all owners: keep a journal, accept terms, and serve.
 
     A host sees one of two shares, or two of three shares, of every answer, and learns nothing from these shares. Two
-    hosts together see everything.""",
+    hosts together can read all owners' exact sums.""",
 )
 
 

@@ -26,10 +26,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
     """Propose terms to the owners in the terms. Each owner's daemon keeps a proposal for the owner's people to read,
-    for as many days as the owner allows. A proposal spends no budget.
+    for as many days as the owner allows. Proposing spends nothing.
 
     Paths and comments in the file are not sent. Proposing the same terms again repeats the proposal, or makes a new
-    proposal if the first one lapsed or was withdrawn.
+    proposal if the old proposal lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -102,7 +102,8 @@ def run_command(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="If the learner is an owner: its personal model (stays inside).")
+        Path | None,
+        typer.Option(metavar="FILE", help="If the learner is an owner: write its personal model (stays inside)."),
     ] = None,
     track: Track = None,
     differences: Differences = None,

@@ -116,7 +116,7 @@ def accept_command(
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Let relays on this machine ask too, at the settings' socket.")
+        bool, typer.Option("--relay", help="Also answer relays on this machine, at the settings' socket.")
     ] = False,
     peer: acceptance.Peer = False,
     public: PublicSample = None,
@@ -131,8 +131,8 @@ def accept_command(
     """Read what the terms promise and cost, and accept the terms. The daemon then answers under the terms, up to
     their budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. After accepting a proposal,
-    only the proposer's key may ask, or instead the key of --certificate or --peer. With --relay, relays may ask too.
+    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. Under a proposal, only the
+    proposer's key may ask, or instead the key of --certificate or --peer. With --relay, relays may ask too.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """

@@ -46,9 +46,9 @@ def ledger_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
 ) -> None:
-    """Show which agreements spent how much. The command works while the daemon runs, without delaying the daemon. It
-    checks all rows of the ledger's chain up to 10,000 rows or with --verify, and otherwise the rows since the last
-    check.
+    """Show how much every agreement spent. The command works while the daemon runs, without delaying the daemon. The
+    command checks the rows of the ledger's chain that are new since the last check, or all rows if there are at most
+    10,000 or with --verify.
 
     Example:  parley owner ledger bank-a/owner.toml
 
@@ -122,7 +122,7 @@ def restore_command(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Replace the ledger by a backup. Every answer that may have been given since counts as spent, and every agreement
+    """Replace the ledger by a backup. Every answer that may follow the backup counts as spent, and every agreement
     ends. Stop the daemon first. The replaced ledger is kept next to the new ledger. With --assume-spent all, the whole
     lifetime budget is spent. Only all is safe if the folder of acceptances may lack terms that someone accepted after
     the backup. With --assume-spent agreements, the budgets of all agreements in the backup and in the folder of
@@ -140,7 +140,7 @@ def restore_command(
         else f"every reserved budget, also of the {counted(len(lost), 'acceptance')} in {books.accepted},"
     )
     if not yes and not typer.confirm(
-        f"Every agreement so far ends, and {spent_words} counts as spent. Restore?", err=True
+        f"Every existing agreement ends, and {spent_words} counts as spent. Restore?", err=True
     ):
         errors_console.print("Nothing was restored.")
         raise typer.Exit(1)
@@ -187,7 +187,8 @@ def close_command(
     settings_file: SettingsOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """End an agreement, which gets no more answers. The agreement's budget stays reserved and counts as spent.
+    """End an agreement, so that its questions get no more answers. The agreement's budget stays reserved and counts as
+    spent.
 
     Example:  parley owner close 3f0c91d2 --owner bank-a/owner.toml
     """

@@ -37,7 +37,7 @@ def snapshot_command(
     """Copy the rows of a query, as of one moment, from a database into a folder of Parquet files that never changes.
 
     Columns have the types that the database declares or the query casts to. Rows are in the order of KEY, and no two
-    keys may be equal. A command that ends early leaves nothing, and cannot be resumed.
+    keys may be equal. A command that ends early leaves no files, and cannot be resumed.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03

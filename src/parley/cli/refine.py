@@ -12,7 +12,7 @@ def refine_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms of the model's training.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
     owner: Annotated[str, typer.Option(help="Owner of the rows.")],
     save: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the personal model, which must stay with the owner.")
@@ -22,10 +22,10 @@ def refine_command(
 ) -> None:
     """Personalise the joint model with your own rows.
 
-    The command fits a ridge towards the joint model, boosted trees on top, and trees without the joint model.
-    Cross-validation on the owner's training rows decides how much of each to keep. Without a gain beyond a standard
-    error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the result. Nothing
-    is spent and nothing leaves. The personal model has no guarantee and must stay inside.
+    The command fits a ridge towards the joint model, boosted trees on top of the ridge, and trees without the joint
+    model. Cross-validation on the owner's training rows decides how much of each to keep. Without a gain beyond a
+    standard error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the result.
+    Nothing is spent and nothing leaves. The personal model has no guarantee and must stay inside.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

@@ -13,7 +13,7 @@ def score_command(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms of the model's training.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
     owner: Annotated[str | None, typer.Option(help="Owner that judges the model.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Score all owners whose `data` are on this machine.")] = False,
     data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,

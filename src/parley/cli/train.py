@@ -52,10 +52,11 @@ def train_command(
 ) -> None:
     """Train one joint model under the terms, on this machine.
 
-    Without --ledgers the command simulates, and shows the relative fitness (excess cost over the model without privacy)
-    and the task's metrics on held-out rows. With --ledgers the command releases: safe noise, debited for ever. After a
-    crash the same command continues where it stopped; a finished run repeats its stored answers for free. --lifetime
-    creates missing ledgers. A table has one ledger; spending from a second ledger is not counted in the first.
+    Without --ledgers the command simulates training. A simulation shows the relative fitness (excess cost over the
+    model without privacy) and the task's metrics on held-out rows. With --ledgers the command releases the model, with
+    safe noise and permanent debits. After a crash the same command continues where it stopped. A finished run repeats
+    its stored answers for free. --lifetime creates missing ledgers. A table has one ledger; a second ledger does not
+    count what the first ledger spent.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
     that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if

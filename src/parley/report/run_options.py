@@ -58,7 +58,7 @@ LifetimeDelta = Annotated[
 ]
 OtherBooks = Annotated[
     str | None,
-    typer.Option(metavar="REASON", help="With --ledgers: reason for another ledger of a table; kept in the ledger."),
+    typer.Option(metavar="REASON", help="With --ledgers: stored reason why a table may have another ledger."),
 ]
 Addresses = Annotated[
     Path | None,

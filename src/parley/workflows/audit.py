@@ -68,7 +68,7 @@ def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
     if attack.served is not None and attack.plot is not None:
         raise SettingError("--plot: not available for a served owner; --report writes a page")
     if attack.served is None and attack.given("owner", "tables", "program", "at"):
-        raise SettingError("--owner, --tables, --program and --at are for --served DIR")
+        raise SettingError("--owner, --tables, --program, --at: allowed only with --served DIR")
     if attack.at is not None and attack.given("tables", "program"):
         raise SettingError("--at: not allowed with --tables or --program, because someone else starts that daemon")
     _require_files(attack)
@@ -112,7 +112,7 @@ def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
 
 
 def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
-    with person.progress("looking for a canary") as progress:
+    with person.progress("searching for a canary") as progress:
         *before, last = [
             audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=attack.tries)
             for each in agreements_in(terms)
@@ -162,8 +162,8 @@ def _daemon(terms: Terms, folder: Path, attack: Attack, person: Person) -> Audit
     if attack.at is not None and not folder.exists():
         table = served.prepare(terms, name, folder, attack.at, attack.seed)
         next_step = (
-            f"Next: serve it like production (parley owner serve {table.settings_file}), then type the same "
-            "command again."
+            f"Next: run the daemon as in production (parley owner serve {table.settings_file}), then repeat this "
+            "command."
         )
         made = f"{table.settings_file.parent}  the audit table, its ledger and its certificates"
         prepared_content = {"title": terms.title, "terms_hash": terms.hash, "said": [made, next_step]}
@@ -204,8 +204,8 @@ def _model(file: Path, attack: Attack, person: Person) -> AuditReport:
         others = others if attack.population is None else read_table(attack.population)
     elif attack.data is None or attack.population is None or owner is not None:
         raise SettingError(
-            "give either --terms and --owner, or --data with rows that the model was trained on and --population with "
-            "other rows"
+            "expected either --terms and --owner, or --data with the model's training rows and --population with other "
+            "rows"
         )
     else:
         members, others = read_table(attack.data), read_table(attack.population)
@@ -236,5 +236,5 @@ def _audited_owner(terms: Terms, owner: str | None) -> str:
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:
-        raise SettingError("--owner NAME: required for terms with several owners; each audits with its own rows")
+        raise SettingError("--owner NAME: required for terms with several owners; each owner audits with its own rows")
     return terms.owners[0].name

@@ -102,7 +102,7 @@ class Demo:
         yield Line(f"\nPicture: {picture}  Report: {report}", "bold")
         terms, table = self.folder / SHARED_NOISE_FILE, self.folder / f"{HOSTS[0]}.csv"
         inside = f"parley forecast {terms} --inside {table} --owner {HOSTS[0]}"
-        message = f"Next, one owner's view from its own rows: {inside}\nWith files of your own: parley init"
+        message = f"Next, see one owner's view from its own rows: {inside}\nFor your own files, run parley init"
         yield Line(message, "dim", aside=True)
 
     def _forecast(self, terms: str) -> Forecast:
@@ -134,17 +134,17 @@ def _heading(title: str, *commands: str) -> Iterator[Part]:
 
 def _question(members: list[Union], count: int) -> Iterator[Part]:
     *small, large = sorted(union.records for union in members)
-    ask = "should we learn together what rate a loan should have?"
+    ask = "should we train one model of loan rates together?"
     yield Line(f"{count} credit unions and a large bank ask: {ask}", "bold", folded=True)
     yield Line(
-        f"The unions have {small[0]} to {small[-1]:,} loans, the bank {large:,}. Regions differ in who borrows and in "
-        f"what sets interest rates. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
-        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows."
+        f"The unions have {small[0]} to {small[-1]:,} loans each, and the bank has {large:,}. Regions differ in their "
+        f"borrowers and interest rates. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all owners, which no host knows."
     )
     yield Line(
-        f"Their terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. This ε costs a union "
-        f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g}. "
-        "Joining is worth its price if it saves more than that."
+        f"The terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. Privacy costs a union "
+        f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g} "
+        "cents. Joining is worth its price if it saves more than the privacy costs."
     )
     yield Line(SIMULATION_NOTE, "italic", folded=True)
 
@@ -153,7 +153,7 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     yield Grid(joined.forecast_rows(expected, prices))
     yield Line(f"\n{joined.forecast_sentence(expected, prices)}", "bold")
-    yield Line(f"This rests on {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", "dim")
+    yield Line(f"The forecast uses {PUBLIC_ROWS} public loans and the row counts. {assumption(expected)}", "dim")
 
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
@@ -162,9 +162,9 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(
-        "Errors compare an owner's personal model with its model alone, as parley refine makes them, on "
-        f"{FUTURE_LOANS_PER_OWNER:,} new "
-        'loans of that owner. Only a demo has such loans. "held out, 90%" is what the owner\'s own held-out rows show.',
+        "The errors compare an owner's personal model with its model alone, both from parley refine, on "
+        f"{FUTURE_LOANS_PER_OWNER:,} new loans of that owner. Only a demo has new loans. The column "
+        '"held out, 90%" has the interval from the owner\'s own held-out rows.',
         "dim",
     )
 

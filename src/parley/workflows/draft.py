@@ -82,7 +82,7 @@ class DraftReport(Finished):
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
         yield Line(f"\n{self.written}  the terms: read them before anyone agrees")
         if self.pinned is not None:
-            yield Line(f"{self.pinned}  public numbers pinned by the terms: send it with the terms")
+            yield Line(f"{self.pinned}  public numbers pinned by the terms: send this file with the terms")
         for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):
             yield Line(line, "dim", aside=True)
 
@@ -103,11 +103,11 @@ def draft_terms(
     """
     with _gone_unless_drafted(taken):
         if write.exists() and any(write.samefile(file) for file in (*files, typed["public"]) if file and file.exists()):
-            raise SettingError(f"{write}: is also read as a table; name another file for the terms")
+            raise SettingError(f"{write}: this file is one of the tables; name another file for the terms")
         wishes, unsaid = typed_wishes(typed), [key for key in ALWAYS_ASKED_OPTIONS if typed[key] is None]
         if not files and not (wishes.owners and wishes.public):
             raise SettingError(
-                "FILES: expected at least one private table, or --uri; or --public FILE with --owner NAME=RECORDS for "
+                "FILES: expected at least one private table, --uri, or --public FILE with --owner NAME=RECORDS for "
                 "every owner"
             )
         wishes = with_usual(files, wishes, unsaid)
@@ -116,7 +116,7 @@ def draft_terms(
     with person.progress("planning") as progress:
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
-        progress.says("what it is worth to each owner")
+        progress.says("worth to each owner")
         expected = None
         with suppress(ParleyError):  # not everything can be forecast
             expected = foresee(made.terms, seed)
@@ -155,7 +155,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if why is None:
             return drafted
         unsaid = unsaid_columns(drafted.terms)
-        refused = f"{why} Nobody has stated what these columns hold: {', '.join(map(printable, unsaid))}."
+        refused = f"{why} Nobody has stated the content of these columns: {', '.join(map(printable, unsaid))}."
         more = wishes
         if asks:
             person.warn(refused)
@@ -163,9 +163,9 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if more == wishes:
             helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
-                f"{refused} If you declare all of them, owners need not be asked: --bounds COLUMN=LOW,HIGH or "
-                "--categories COLUMN=A,B,C. Or drop columns with --features, or give a larger --epsilon. No terms "
-                f"were written{helps}"
+                f"{refused} If you declare all these columns, no owner is asked: --bounds COLUMN=LOW,HIGH or "
+                "--categories COLUMN=A,B,C. Alternatively, drop columns with --features, or give a larger --epsilon. "
+                f"No terms were written{helps}"
             )
         wishes = more
 

@@ -110,7 +110,7 @@ def forecast_terms(
     if (own := task_of(terms).command("forecast")) is not None:
         for option, given in {"--track": track, "--report": report, "--plot": plot}.items():
             if given is not None:
-                raise SettingError(f"{option}: not allowed for {terms.task}, whose figures --json has")
+                raise SettingError(f"{option}: not allowed for {terms.task}; --json has the figures")
         wings: Report = own(terms, known.pilot)
         return wings
     if plot is not None:
@@ -118,18 +118,18 @@ def forecast_terms(
 
         picture.require_figure_name(plot)
     if (delta is not None or write is not None) and not planned:
-        raise SettingError("--delta, --write: need --plan")
+        raise SettingError("--delta, --write: allowed only with --plan")
     if planned:
         require_rounds(terms)
     source, differ = known.read()
     with person.progress("reading the pilot") as progress:
         result = forecast(terms, source, seed, differences=differ, progress=progress, doing=progress.says, speeds=paces)
-        progress.says("weighing coalitions, looking for break-even budgets")
+        progress.says("weighing coalitions, searching for break-even budgets")
         content = result.to_json()
         progress.says("comparing kinds of noise")
         compared = compare_noise(result)
         noise = compared.to_json()
-        progress.says("looking for terms that would be worth it")
+        progress.says("searching for terms worth joining")
         settled = result.verdict.verdict == "join" or len(terms.owners) < 2
         better = None if settled else remedies(result, compared)
         progress.says("planning")
@@ -165,7 +165,7 @@ def foresee(
 ) -> Forecast:
     """Forecast terms from their own public sample; raise an error if their wing has its own forecast."""
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"terms for {terms.task} have their own forecast: parley forecast")
+        raise SettingError(f"terms for {terms.task} have their own forecast: run parley forecast")
     return forecast(terms, seed=seed, progress=progress, doing=doing)
 
 
@@ -202,7 +202,7 @@ def look_inside(
     """Return what joining would add by one owner's own rows; `worth`: the least saving, as a share of cost alone."""
     terms = load_terms(terms_file)
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"--inside: not allowed for {terms.task}, whose figures --json has")
+        raise SettingError(f"--inside: not allowed for {terms.task}; --json has the figures")
     source, differ = known.read()
     if (note := price_note(terms, owner)) is not None:
         person.warn(f"Note: {note}.")

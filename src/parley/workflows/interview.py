@@ -114,7 +114,7 @@ def _kind(files: Sequence[Path], target: str, person: Person) -> str:
     offered = "; ".join(f"{kind}: {words}" for kind, words in said.kinds_in_words().items())
     person.say(f"{target} holds {holds} (read from the files). Kinds of model: {offered}.")
     while (answer := person.ask(f"What is {target}", usual)) not in kinds_from_files():
-        person.say(f"{answer}: expected one of these kinds.")
+        person.say(f"{answer}: expected one of {', '.join(kinds_from_files())}.")
     return answer
 
 
@@ -176,7 +176,7 @@ def asked_dates(unclear: AmbiguousDatesError, wishes: Wishes, person: Person) ->
     """Ask for the format of a column whose dates can be read in several ways."""
     question = said.DATES.format(column=unclear.column, ways=" or ".join(unclear.formats))
     while (answer := person.require(question).strip()) not in unclear.formats:
-        person.say(f"{answer}: expected one of these.")
+        person.say(f"{answer}: expected {' or '.join(unclear.formats)}.")
     return replace(wishes, dates={**wishes.dates, unclear.column: answer})
 
 
@@ -197,7 +197,7 @@ def _range(text: str) -> tuple[str, tuple[tuple[float, float], bool]]:
     column, _, ends = text.partition("=")
     found = range_ends([end.strip() for end in ends.split(",")])
     if found is None:
-        raise SettingError(f"--bounds {text}: expected COLUMN=LOW,HIGH, two numbers, or two dates as 2015-01-01")
+        raise SettingError(f"--bounds {text}: expected COLUMN=LOW,HIGH, two numbers or dates such as 2015-01-01")
     return column.strip(), found
 
 

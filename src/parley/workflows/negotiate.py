@@ -152,7 +152,7 @@ def negotiate_terms(
         for file in drawn:
             picture.require_figure_name(file)
     if balanced and target is None:
-        raise SettingError("--balanced: needs --target; without a target nobody is paid")
+        raise SettingError("--balanced: allowed only with --target; without a target nobody is paid")
     known, differ = None if pilot is None else str(pilot), read_differences(differences)
     terms = _with_stated_values(terms, value, privacy_cost)
     report_so_far = bargain(terms, person, known, target, balanced, keep_own, differ, truthful, max_price)

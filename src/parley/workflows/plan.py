@@ -51,7 +51,7 @@ class PlanReport:
         if self.written is not None:
             yield Line(f"\n{self.written}  the planned terms. Next: parley train {self.written}", "dim")
         if self.pinned is not None:
-            yield Line(f"{self.pinned}  public numbers, pinned again for these terms: send it with the terms", "dim")
+            yield Line(f"{self.pinned}  public numbers, pinned again: send this file with the terms", "dim")
 
     def require_done(self) -> None:
         """Refuse a plan that chose nothing."""
@@ -83,7 +83,7 @@ def plan_terms(
     source, differ = known.read()
     with person.progress("planning") as progress:
         proposal = plan(terms, source, delta, seed, progress=progress)
-        progress.says("what it is worth to each owner")
+        progress.says("worth to each owner")
         expected = None if proposal.best is None else forecast(proposal.terms, source, seed, differences=differ)
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if expected is None:
@@ -116,7 +116,7 @@ class PinReport(Finished):
 
     def parts(self) -> Iterator[Part]:
         yield Line(f"{self.written}  the terms, which pin public numbers: terms {self.terms_hash[:16]}…")
-        yield Line(f"{self.pinned}  the numbers: send it with the terms")
+        yield Line(f"{self.pinned}  the numbers: send this file with the terms")
 
 
 def pin_terms(terms_file: Path, write: Path) -> PinReport:

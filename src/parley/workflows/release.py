@@ -34,7 +34,7 @@ from parley.terms import Terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
-RESUMED_SENTENCE = "This release began earlier and continues from there; stored answers are free."
+RESUMED_SENTENCE = "This release began earlier and continues; stored answers cost nothing."
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         return
     names = ", ".join(f"{name} (p = {number(test.p_value)})" for name, test in found.items())
     person.warn(
-        f"For your eyes only, computed from private rows: {names}: these owners' rows contradict the public sample, "
-        f"so the forecast may be wrong for them. See parley forecast {terms_file} --inside TABLE --owner "
+        f"For your eyes only, computed from private rows: the rows of {names} contradict the public sample, so the "
+        f"forecast may be wrong for these owners. See parley forecast {terms_file} --inside TABLE --owner "
         f"{next(iter(found))}."
     )
     if not person.confirm("Release anyway?"):
-        raise Declined("Nothing was released, nothing was spent.")
+        raise Declined("Nothing was released, and nothing was spent.")
 
 
 def ask_where_people_repeat(terms: Terms, person: Person, asks: bool = True) -> None:
@@ -95,8 +95,8 @@ def ask_where_people_repeat(terms: Terms, person: Person, asks: bool = True) -> 
     warning = unnamed_people(terms)
     if warning is not None:
         person.warn(warning.line)
-        if asks and person.present and not person.confirm("Release with every row protected on its own?"):
-            raise Declined("Nothing was released, nothing was spent.")
+        if asks and person.present and not person.confirm("Release although the terms protect rows, not people?"):
+            raise Declined("Nothing was released, and nothing was spent.")
 
 
 def asks_statistics(terms: Terms) -> bool:
@@ -164,12 +164,12 @@ def _example(terms: Terms) -> pd.DataFrame | None:
 
 def _spending_rows(terms: Terms, statistics: bool) -> list[list[str]]:
     agreed_terms = column_statistics_agreement(terms) if statistics else terms
-    rows = [["owner", "records", "ε that it spends", "δ that it spends"]]
+    rows = [["owner", "records", "ε to spend", "δ to spend"]]
     for part in terms.owners:
         spent = agreed_terms.promised_epsilon(part.name), Fraction(str(agreed_terms.privacy.delta))
         rows.append([part.name, f"{part.records:,}", *(number(each, side="above") for each in spent)])
     if statistics:
-        rows[0].append("ε that is left to learn with")
+        rows[0].append("ε left for learning")
         for row, part in zip(rows[1:], terms.owners, strict=True):
             row.append(number(terms.promised_epsilon(part.name) - terms.scale_epsilon, side="below"))
     return rows

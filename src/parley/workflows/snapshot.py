@@ -26,18 +26,18 @@ def take(
         person.progress("taking rows") as progress,
     ):
         if not database.tried:
-            person.warn("This kind of database should work but was never tried: check the result.")
+            person.warn("Parley was never tested with this kind of database: check the result.")
         if request.unstable:
             person.warn(
-                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. Such a key puts people "
-                "in other places in the next snapshot: order by a stored column."
+                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key with changing values "
+                "reorders people in the next snapshot: order by a stored column."
             )
         plan = database.plan(request)
         manifest = take_snapshot(database, request, folder, progress, plan.rows)
     if plan.spreads:
         person.warn(
-            f"The query holds {', '.join(plan.spreads)}. So one person may have several rows, or a row may be about "
-            "several people. The promise covers one person's rows, at most as many as the terms say. Check this."
+            f"The query contains {', '.join(plan.spreads)}, so one person may have several rows, or a row may be about "
+            "several people. Check the rows per person: the guarantee covers at most the number in the terms."
         )
     return manifest, plan.spreads
 

@@ -112,7 +112,7 @@ def train_model(terms_file: Path, options: TrainOptions, person: Person) -> Repo
 def _require_options(terms: Terms, options: TrainOptions) -> None:
     """Refuse options without effect, and figures that cannot be written."""
     if options.differences is not None and options.run.ledgers is None:
-        raise SettingError("--heterogeneity: needs --ledgers: it improves the forecast before a release")
+        raise SettingError("--heterogeneity: allowed only with --ledgers, for the forecast before a release")
     if options.plot is not None or options.shapes is not None:
         from parley.report.figures import picture  # a library that is slow to load
 
@@ -120,19 +120,19 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
             picture.require_figure_name(file)
     if options.shapes is not None and terms.model.bins is None:
         raise SettingError(
-            "--shapes: available only for model.columns = 'bins' or 'hinges' and for boosted trees: other columns do "
-            "not add up"
+            "--shapes: available only for model.columns = 'bins' or 'hinges' and for boosted trees, where effects of "
+            "columns add up"
         )
 
 
 def _require_plain(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that a wing with its own training does not support."""
     if options.plot is not None or options.report is not None:
-        raise SettingError(f"--plot, --report: not allowed for {terms.task}, whose figures --json has")
+        raise SettingError(f"--plot, --report: not allowed for {terms.task}; --json has the figures")
     if options.track is not None:
-        raise SettingError(f"--track: not allowed for {terms.task}, whose figures --json has")
+        raise SettingError(f"--track: not allowed for {terms.task}; --json has the figures")
     if options.cluster is not None:
-        raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables are held here")
+        raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables stay on this machine")
 
 
 def _public_worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:

@@ -91,7 +91,7 @@ class TrainReport:
         """Raise an error, at the end, if a requested figure is not defined."""
         if self.undrawn:
             why = self.result.relative_fitness_undefined
-            raise SettingError(f"--plot: nothing was drawn, relative fitness is not defined here: {why}")
+            raise SettingError(f"--plot: nothing was drawn, as relative fitness is undefined for this run: {why}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class DeployedReport(Finished):
         yield Line(guarantee(self.result), "dim", folded=True)
         if self.result.terms.model.holdout > 0:
             yield Line(
-                "Each owner finds out inside what the model is worth to it: parley score MODEL TERMS --owner NAME "
+                "Each owner can judge the model on its own held-out rows: parley score MODEL TERMS --owner NAME "
                 "--data TABLE",
                 "dim",
                 folded=True,

@@ -26,22 +26,18 @@ def identify_command(
     source: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Samples in order of time (.csv, .parquet), or terms (.toml).")
     ],
-    inputs: Annotated[
-        str | None, typer.Option(help="The columns that drive the plant, with commas between them.")
-    ] = None,
-    states: Annotated[
-        str | None, typer.Option(help="The columns that are its state, with commas between them.")
-    ] = None,
+    inputs: Annotated[str | None, typer.Option(help="The columns that drive the plant, separated by commas.")] = None,
+    states: Annotated[str | None, typer.Option(help="The columns of the plant's state, separated by commas.")] = None,
     period: Annotated[float | None, typer.Option(help="Time between two samples.")] = None,
-    max_delay: Annotated[int | None, typer.Option(help="The longest delay looked for, in whole periods.")] = None,
+    max_delay: Annotated[int | None, typer.Option(help="The longest delay to consider, in whole periods.")] = None,
     trajectory: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Which recording a row belongs to; left out: all are one.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of a row's recording. Default: one recording.")
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Every input has a delay of its own.")] = False,
-    rank: Annotated[int | None, typer.Option(help="Keep this many modes of the state; left out: all of it.")] = None,
+    each: Annotated[bool, typer.Option("--each", help="Find a delay for each input.")] = False,
+    rank: Annotated[int | None, typer.Option(help="Number of the state's modes to keep. Default: all.")] = None,
     method: Annotated[
         str,
-        typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression."),
+        typer.Option(help="instruments: unbiased under measurement noise; least-squares: plain regression."),
     ] = "instruments",
     ledgers: asking.Ledgers = None,
     lifetime: asking.Lifetime = None,
@@ -51,15 +47,13 @@ def identify_command(
     resume: asking.Resume = False,
     deadline: asking.Deadline = 60.0,
     seed: asking.Seed = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")
-    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write the release as JSON.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the measurements, the plant and the delay.")
     ] = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Estimate the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
+    """Estimate the matrices and the delay of the system x' = A x + B u(t - r) from samples of states and inputs.
 
     A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole
     number of periods; its standard error comes from the residuals. With terms (.toml) several owners identify one
@@ -76,20 +70,20 @@ def identify_command(
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError(
-                "--inputs, --states, --plot and the like are for a table; terms state all that themselves"
+                "--inputs, --states, --plot and similar options need a table; terms state these settings themselves"
             )
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(
-                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; parley train runs those"
+                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; parley train runs other terms"
             )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
-        raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
+        raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) instead of a table")
     if inputs is None or states is None or period is None or max_delay is None:
-        raise SettingError("--inputs, --states, --period, --max-delay: expected all four with a table")
+        raise SettingError("--inputs, --states, --period, --max-delay: expected all four options with a table")
     if plot is not None:
         from parley.report.figures import picture
         from parley.tasks.dynamics import figures as plant_figures  # a library that is slow to load
@@ -142,7 +136,7 @@ def _plant_parts(
     for name, delay, error in zip(names, delays, errors, strict=True):
         parts.append(Line(delay_sentence(delay, error, period, longest_delay, name), "bold"))
         if error > period / 2:
-            hardly = "The samples hardly determine this delay: record more of them, or drive the plant harder."
+            hardly = "The samples hardly determine this delay: record more samples, or drive the plant harder."
             parts.append(Line(hardly, "yellow", folded=True))
     return parts
 
@@ -167,13 +161,13 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         identified = result.identified()
     except DataError as error:
         raise DataError(
-            f"noise hides the plant ({error}); the release is kept; use more trajectories or a larger budget"
+            f"noise hides the plant ({error}). The release is kept; use more trajectories or a larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
     model, plant = PlantModel.expect(terms.model), identified.plant
     errors, longest_delay = identified.delay_std, model.max_delay * plant.period
     side, driven = list(model.states), list(model.inputs)
-    drowned = "Noise drowned a direction of what was measured: the true error may be far larger than stated."
+    drowned = "Noise hid a direction of the measurements: the true error may be far larger than the stated error."
     shown = [
         Line(kind, "italic", folded=True),
         Grid(owner_rows(result), terms.title or "Owners"),
@@ -200,7 +194,8 @@ def _say_seams(others: "pd.DataFrame") -> None:
         stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
         if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
             message = (
-                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one"
+                f"The column {column!r} seems to identify {stretches} recordings, but all rows are used as one "
+                "recording"
             )
             warn(f"{message}: --trajectory {column}")
 
@@ -233,7 +228,7 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
     """Run `parley train` and `parley learner run` under terms of a plant."""
     if options.replicates != 1:
         raise SettingError(
-            "--replicates: not allowed for a plant; in Python, parley.train(terms, owners, replicates=...)"
+            "--replicates: not allowed for a plant; in Python, use parley.train(terms, owners, replicates=...)"
         )
     if options.save_own is not None:
         raise SettingError("--save-own: not allowed for a plant: the released plant is the whole result")

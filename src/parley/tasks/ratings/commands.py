@@ -154,7 +154,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Recommend items to one of the owner's own users: the best of those that the user has not rated.
+    """Recommend to one of the owner's own users the best items that the user has not rated.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and

@@ -43,8 +43,8 @@ def column_statistics_command(
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how their columns are distributed, for terms without a public sample. Answers are noisy and
-    debited.
+    """Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy,
+    and the owners' ledgers debit them.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has

@@ -11,7 +11,7 @@ from parley.report.terminal import console, print_json, terminal_table
 answers_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Randomised answers for people who trust nobody: drawn on their own devices, counted by the collector.",
+    help="Draw randomised answers on the devices of people who trust nobody, and count the collected answers.",
 )
 
 Names = Annotated[list[str], typer.Option("--name", metavar="NAME", help="One of the answers; once for each of them.")]

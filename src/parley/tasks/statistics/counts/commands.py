@@ -36,7 +36,8 @@ def count_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how many records of each kind they have. Answers are noisy whole numbers and debited.
+    """Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and the owners'
+    ledgers debit them.
 
     The terms declare a column and what is counted in it: names, or steps between two bounds (a step has its lower end
     and not its upper one, the last has both). A count is one number, a histogram one for every cell and one for what
