@@ -137,7 +137,7 @@ def test_other_terms_do_not_refill_the_ledger(folder):
     ("change", "message"),
     [
         (("clip = 4.0", "clop = 4.0"), "privacy.clop: unknown key; did you mean 'clip'?"),
-        (("records = 300", "records = 301"), "the terms promise 301 records, the table has 300"),
+        (("records = 300", "records = 301"), "the terms promise 301 records, but the table has 300"),
         (('data = "a.csv"', 'data = "c.csv"'), "c.csv: no such file"),
         (('data = "a.csv"', ""), "owners.a.data: missing"),
         (('"x2"]', '"x3"]'), "column 'x3' is missing"),

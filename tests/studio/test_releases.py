@@ -146,7 +146,7 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
-    assert "no such ledger; “Lifetime budget ε of new ledgers” = 1, or more, creates it" in short
+    assert "no such ledger; “Lifetime budget ε of new ledgers” = 1, or more, creates the ledger" in short
     assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
     assert "failed" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []
@@ -165,7 +165,7 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     (folder / "terms.toml").write_text(normal)
     page = client.get("/train/release", params={**place, "lifetime": "3"}).text
     assert "<td>400</td><td>1</td><td>1e-07</td>" in page
-    assert "promises next to nothing" not in page
+    assert "gives almost no protection" not in page
     assert "These ledgers will be created in books: north.ledger, south.ledger." in page
     assert "Each has a lifetime budget of ε = 3, δ = 1e-06, which can never be changed." in page
     assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
@@ -173,7 +173,7 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     assert not (folder / "books" / "south.ledger").exists()
     (folder / "terms.toml").write_text(normal.replace("1e-7", "0.999"))
     loud = client.get("/train/release", params={**place, "lifetime": "3", "lifetime_delta": "0.999"}).text
-    assert "A delta of 0.999 promises next to nothing" in loud
+    assert "A delta of 0.999 gives almost no protection" in loud
 
 
 def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(client, folder, started):
@@ -185,7 +185,8 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert "These ledgers will be created" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
     said = (
-        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0 and spent ε = 1 of the reserve"
+        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0 and spent "
+        "ε = 1 of the reserve"
     )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text

@@ -168,8 +168,8 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
     epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
-        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, creates it with that budget for the table's "
-        f"lifetime. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, creates the ledger with a budget for the "
+        f"table's lifetime. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
     )
 
 
@@ -183,8 +183,8 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
         short.append(f"a lifetime δ of {delta:g} or more, because their noise needs a δ (--lifetime-delta {delta:g})")
     if short:
         raise LedgerError(
-            f"{path}: these terms need {' and '.join(short)}. No ledger was created, because its budget can never "
-            "change"
+            f"{path}: these terms need {' and '.join(short)}. No ledger was created, because a ledger's budget can "
+            "never change"
         )
 
 
@@ -200,9 +200,9 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
             else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, creates it: "
-            f"{first} and learning together need that much{short}. No ledger was created, because its budget can "
-            "never change"
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, creates the "
+            f"ledger: {first} and learning together need that much{short}. No ledger was created, because a ledger's "
+            "budget can never change"
         )
 
 

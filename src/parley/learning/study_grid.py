@@ -130,9 +130,9 @@ def study(
         groups.setdefault(cell.sizes, []).append((place, cell))
     largest = max((sum(sizes) for sizes in groups), default=0)
     if not largest:
-        raise SettingError("cells: expected at least one")
+        raise SettingError("cells: expected at least one cell")
     if largest > len(market):
-        raise SettingError(f"cells: they need {largest} rows, the table has {len(market)}")
+        raise SettingError(f"cells: the table has {len(market)} rows, but the cells need {largest}")
     total = sum(len(group) for group in groups.values())
     tasks = (
         joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items()

@@ -124,7 +124,7 @@ class LocalUpdate:
         a constant: 2 k Xi/n, share 1, and fewer roundings.
         """
         if bound.norm != "l2":
-            raise ValueError("local steps are non-expansive in L2 alone, so records are bounded there")
+            raise ValueError("local steps are non-expansive only in L2, so records must be bounded in L2")
         reach = 2 * (self.share * bound.value * records_per_person / records + self._rounding(bound.value, slack))
         return reach * (1.0 if self.norm == "l2" else math.sqrt(self.parameters)) * (1 + 1e-12)
 

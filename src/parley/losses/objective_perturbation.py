@@ -182,7 +182,7 @@ class PerturbedCost:
     ) -> Self:
         """Return the cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
-            raise TermsError("learning.algorithm: objective-perturbation is not proved for this model")
+            raise TermsError("learning.algorithm: there is no proof of objective-perturbation for this model")
         law, basis = objective.perturbation(preparation)
         numbers = basis.shape[1] * preparation.width
         if numbers > LARGEST_HESSIAN:

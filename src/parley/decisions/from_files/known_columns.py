@@ -434,8 +434,8 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     for file in files:
         if find_source(file).holds(wishes.public):
             raise DataError(
-                f"{wishes.public}: is the private table {file}, a part or a copy; give a public sample that holds no "
-                f"private rows"
+                f"{wishes.public}: this file is the private table {file}, a part or a copy; give a public sample "
+                f"without private rows"
             )
     public = read_table(wishes.public)
     require_columns(public, wishes.outcome, "public sample")

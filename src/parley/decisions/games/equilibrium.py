@@ -72,8 +72,8 @@ def solve(game: Game) -> Equilibrium:
     if not profiles:
         searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
         raise NoEquilibriumError(
-            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree "
-            f"otherwise"
+            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise, or "
+            "agree in another way"
         )
     return describe(game, profiles)
 

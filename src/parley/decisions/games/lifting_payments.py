@@ -58,7 +58,7 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     if not deals:
         best = game.fitness(np.full(game.owners, game.budget_range[1]), game.everyone)
         raise SettingError(
-            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} these owners reach "
+            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} the owners reach "
             f"{best:.3g} at best; " + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]

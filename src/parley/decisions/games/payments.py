@@ -103,7 +103,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     if not possible:
         best = best_reachable(game)
         raise SettingError(
-            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} these owners reach {best:.3g} at best; "
+            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} the owners reach {best:.3g} at best; "
             + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     deals = [contracts(game, members, target) for members in possible]

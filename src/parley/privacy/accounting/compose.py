@@ -115,7 +115,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
     0.5
     """
     if not events:
-        raise SettingError("events: give at least one")
+        raise SettingError("events: expected at least one event")
     delta = non_negative(delta, "delta")
     if delta == 0:
         if method not in ("best", "simple"):
@@ -257,7 +257,7 @@ def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Lite
     while fits(high):
         low, high = high, 2 * high
         if high > 2**40:
-            raise SettingError("epsilon: more than 10^12 such rounds fit; give a smaller epsilon")
+            raise SettingError("epsilon: more than 10^12 rounds fit this epsilon; give a smaller epsilon")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

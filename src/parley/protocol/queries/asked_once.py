@@ -180,7 +180,7 @@ class MinimumQuestion(Question):
         return self.noise
 
     def exact(self, query: Query, tables: Tables) -> Floats:
-        raise GuaranteeError("minimum: its random linear term is drawn in secret; a draw needs a seed")
+        raise GuaranteeError("minimum: the random linear term is drawn in secret, so a draw needs a seed")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:

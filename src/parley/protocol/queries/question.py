@@ -301,7 +301,7 @@ def limited(bound: RecordBound | None) -> RecordBound:
     if bound is None:
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
-            "sample): without either, one record could have any effect"
+            "sample): otherwise one record could have any effect"
         )
     if not bound.value > 0:
         raise TermsError(
