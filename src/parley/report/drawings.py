@@ -14,6 +14,7 @@ from parley.decisions.outlook.forecast import Forecast
 from parley.errors import SettingError
 from parley.learning.outcome.result import Result
 from parley.learning.outcome.verdict import Verdict
+from parley.numerals import counted
 from parley.protocol.task import task_of
 from parley.report.figures import curves, picture
 from parley.report.figures.game_figures import negotiation_figure as deal_figure
@@ -96,7 +97,7 @@ def _path(result: Result, expected: Forecast | None) -> Drawing:
         raise SettingError(f"nothing can be drawn: {why}")
     path = np.asarray(result.path)
     drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)
-    words = f"Relative fitness over {len(path)} round(s): {np.median(path[-1]):.3g} at the end (median)"
+    words = f"Relative fitness over {counted(len(path), 'round')}: {np.median(path[-1]):.3g} at the end (median)"
     return Drawing(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
 
 

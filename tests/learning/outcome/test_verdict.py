@@ -179,7 +179,7 @@ def test_a_model_that_is_worse_than_the_mean_for_everybody_is_called_of_no_use()
     tables = owners[1].prepare(terms).tables
     mean = np.mean((tables.held_out.y - tables.train.in_memory().y.mean()) ** 2)
     assert verdict.same_for_all.mean == pytest.approx(float(mean), rel=1e-4)
-    useless = "These models are worse than always predicting the mean, and so useless: together"
+    useless = "Models that are worse than always predicting the mean are useless: together"
     assert useless in " ".join(words.explained(verdict))
     assert words.SAME_PEOPLE_WARNING not in words.explained(verdict)
     several = replace(verdict, rows_per_person=3)

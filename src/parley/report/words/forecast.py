@@ -156,7 +156,8 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
         return "No choice can be judged, so the terms stay as they are."
     if not best.relative_fitness < 0.95 * proposal.nobody:
         return (
-            "At these budgets no choice beats the model that needs no owner. More records or larger budgets are needed."
+            "At these budgets, no choice beats the model that needs no owner. More records or larger budgets are "
+            "needed."
         )
     if best is proposal.choices[0]:
         return "The terms as written are the best choice."

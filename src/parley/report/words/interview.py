@@ -21,7 +21,7 @@ MISSING = (
 )
 QUOTING_HINT = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
 SPREAD = f"LOW,HIGH (dates as 2015-01-01) or its names A,B,C ({QUOTING_HINT}; empty: ask with noise)"  # of a column
-MERGE = "Are they the same"
+MERGE = "Do these names mean the same"
 DATES = "Every date in {column} can be read in several ways. How are the dates written: {ways}"
 TWO_NAMES = "The two names in {target}, such as no,yes; the second name counts as 1"
 NOT_TWO_MESSAGE = "expected two different names, such as no,yes; the second name counts as 1"

@@ -93,13 +93,13 @@ def units_line(content: dict[str, Any]) -> str | None:
     unknown = sum(a["protected"] is None for a in content["agreements"])
     if unknown and len(content["agreements"]) > 1:
         return (
-            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums hold for a person "
-            "only if all terms identify people by the same column (privacy.person)."
+            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums of ε hold for a "
+            "person only if all terms identify people by the same column (privacy.person)."
         )
     if len(units) < 2:
         return None
     return (
-        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums hold for a person only if "
+        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums of ε hold for a person only if "
         "every agreement identifies people by the same column."
     )
 

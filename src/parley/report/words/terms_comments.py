@@ -17,7 +17,8 @@ from parley.terms.catalogue import PREDICTION
 
 HETEROGENEITY_SHARE = 0.2  # of ε
 PSI_COMMENT = (
-    "ψ is the relative fitness: how far a model is from the best one without privacy. 0 is best (docs/glossary.md)."
+    "ψ is the relative fitness: how far a model is from the best model without privacy. ψ = 0 is best "
+    "(docs/glossary.md)."
 )
 
 
@@ -92,8 +93,9 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         return [
             *steps,
             f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
-            f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading it",
-            f"parley learner run {first} --owners ADDRESSES --save model.json  # once they serve: docs/deployment.md",
+            f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading the terms",
+            f"parley learner run {first} --owners ADDRESSES --save model.json  # once the owners serve: "
+            "docs/deployment.md",
         ]
     if scales:
         stats_command = (
@@ -105,7 +107,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         *steps,
         f"parley train {learned}  # a simulation at no cost; keep its figures inside",
         f"parley train {learned} --ledgers ledgers{release} --save model.json  # a release, {debited}",
-        f"parley score model.json {learned} --owner {name}  # is it better for us, on our held-out rows?",
+        f"parley score model.json {learned} --owner {name}  # is the model better on our held-out rows?",
     ]
 
 

@@ -43,8 +43,8 @@ def clip_line(result: Result) -> str | None:
         return None
     return (
         f"Up to {percent(most)} of an owner's records are clipped: at the final model their gradients are scaled down "
-        "to privacy.clip. Clipping biases the model. A larger privacy.clip clips fewer records but needs more noise; "
-        "parley plan weighs bias against noise."
+        "to privacy.clip. Clipping biases the model away from clipped records. A larger privacy.clip clips fewer "
+        "records but needs more noise; parley plan weighs bias against noise."
     )
 
 
@@ -267,7 +267,7 @@ def _clip_words(result: Result) -> str:
     largest = number(free.value, 3, side="above")
     return (
         sentence + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
-        "clipped, but there is more noise."
+        "clipped, but the answers need more noise."
     )
 
 

@@ -58,7 +58,7 @@ def explained(verdict: Verdict) -> list[str]:
         worse = [name for name in MODELS if not verdict.costs[name].mean < same.mean]
         if worse:
             lines.append(
-                f"These models are worse than always predicting {_usual(verdict)}, and so useless: {', '.join(worse)}."
+                f"Models that are worse than always predicting {_usual(verdict)} are useless: {', '.join(worse)}."
             )
     if "recall_at_1_percent" in verdict.together:
         lines.append(
