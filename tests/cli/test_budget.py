@@ -126,7 +126,7 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["calibrate", "gaussian", "-e", "-1", "-d", "1e-5"], "epsilon = -1"),
         (["calibrate", "stable", "-e", "1", "--alpha", "3"], "alpha = 3"),
         (["compose", "stable:multiplier=1,alpha=3", "-d", "1e-5"], "alpha = 3"),
-        (["compose", "stable:multiplier=1,alpha=2", "-d", "1e-5"], "expected gaussian"),
+        (["compose", "stable:multiplier=1,alpha=2", "-d", "1e-5"], "use gaussian"),
         (["compose", "laplace:epsilon=1,epsilon=2"], "given twice"),
         (["compose", "laplace:epsilon=1,alpha=1.5"], "allowed only with stable noise"),
         (["compose", "gaussian:multiplier=1e-200", "-d", "1e-5"], "multiplier"),

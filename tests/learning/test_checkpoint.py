@@ -68,7 +68,7 @@ def test_a_change_that_its_checksum_does_not_cover_is_noticed(tmp_path, change):
     rewrite(path, {})
     load_checkpoint(path, TERMS, START)  # the same content in another order is the same
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(SettingError, match="changed after it was written"):
+    with pytest.raises(SettingError, match="changed after writing"):
         load_checkpoint(path, TERMS, START)
 
 
@@ -78,7 +78,7 @@ def test_any_digit_that_changes_is_noticed(tmp_path):
     text = path.read_text()
     for place in [i for i, c in enumerate(text) if c.isdigit()][::7]:
         path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
-        with pytest.raises(SettingError, match="changed after it was written"):
+        with pytest.raises(SettingError, match="changed after writing"):
             load_checkpoint(path, TERMS, START)
 
 

@@ -261,5 +261,5 @@ def test_replicates_are_an_axis_and_laplace_noise_pays_for_the_dimension():
     assert l1.sensitivity(bound, 50, slack) == pytest.approx(
         np.sqrt(3) * local.sensitivity(bound, 50, slack), rel=1e-12
     )
-    with pytest.raises(ValueError, match="L2 alone"):
+    with pytest.raises(ValueError, match="only in L2"):
         local.sensitivity(RecordBound(1.0, "l1", clips=True), 50, slack)

@@ -84,7 +84,7 @@ def test_a_value_bounded_in_another_norm_or_too_sensitive_is_refused():
     mechanism = Laplace.calibrate(Fraction(1), 1.0)
     with pytest.raises(GuaranteeError, match="bounded in L2"):
         mechanism.release(Bounded(np.zeros(2), 1.0, "l2"), FastNoise(0))
-    with pytest.raises(GuaranteeError, match="calibrate it again"):
+    with pytest.raises(GuaranteeError, match="calibrate the mechanism again"):
         mechanism.release(Bounded(np.zeros(2), 1.01, "l1"), FastNoise(0))
     with pytest.raises(GuaranteeError):
         mechanism.release(Bounded(np.zeros(2), float("nan"), "l1"), FastNoise(0))
