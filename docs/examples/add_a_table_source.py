@@ -51,7 +51,7 @@ class SqliteTable(TableSource):
 
     def require_unchanged(self):
         if self._look() != self._first:
-            raise DataError(f"{self.where}: it changed since the table was opened")
+            raise DataError(f"{self.where}: the file changed since the table was opened")
 
     @cached_property
     def _first(self):

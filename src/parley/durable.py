@@ -184,7 +184,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
         and not os.environ.get("PARLEY_STATE")
         and any(folder.is_relative_to(place) for place in TEMPORARY_FOLDERS)
     ):
-        raise StateFolderError(f"{folder}: is in a temporary folder and would be lost with it; {_SET_STATE}")
+        raise StateFolderError(f"{folder}: the state folder is in a temporary folder and would be lost; {_SET_STATE}")
     for part in ("", *parts):
         folder /= part
         try:
@@ -201,7 +201,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
 def _state_root() -> Path:
     named = os.environ.get("PARLEY_STATE", "")
     if named and not Path(named).is_absolute():
-        raise StateFolderError(f"PARLEY_STATE is {named!r}; set it to an absolute path")
+        raise StateFolderError(f"PARLEY_STATE = {named!r}: expected an absolute path")
     if named:
         return Path(named)
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -215,16 +215,16 @@ def _state_root() -> Path:
 
 def _require_own_folder(folder: Path, about: os.stat_result) -> None:
     if stat.S_ISLNK(about.st_mode):
-        raise StateFolderError(f"{folder}: is a link; set PARLEY_STATE to the folder itself")
+        raise StateFolderError(f"{folder}: the state folder is a link; set PARLEY_STATE to the folder itself")
     if not stat.S_ISDIR(about.st_mode):
-        raise StateFolderError(f"{folder}: not a folder; move the file away or set PARLEY_STATE to another folder")
+        raise StateFolderError(f"{folder}: expected a folder; move the file away or set PARLEY_STATE to another folder")
     if about.st_uid != os.geteuid():
         raise StateFolderError(
-            f"{folder}: belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of this account "
-            f"(user {os.geteuid()})"
+            f"{folder}: the folder belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of "
+            f"this account (user {os.geteuid()})"
         )
     if about.st_mode & 0o022:
-        raise StateFolderError(f"{folder}: other accounts may write to it; run: chmod go-w {folder}")
+        raise StateFolderError(f"{folder}: other accounts may write to this folder; run: chmod go-w {folder}")
 
 
 def exposed(path: Path) -> bool:
@@ -268,9 +268,7 @@ def require_store(folder: Path | None) -> None:
         return
     above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise SettingError(
-            f"--track {folder}: is a file, or is in a place where this account may not write; expected a folder"
-        )
+        raise SettingError(f"--track {folder}: expected a folder to which this account may write")
 
 
 def require_folder(file: Path | None) -> None:
@@ -279,12 +277,12 @@ def require_folder(file: Path | None) -> None:
         return
     folder, there = file.resolve().parent, file.exists()
     if not folder.is_dir():
-        raise SettingError(f"{file}: its folder does not exist; create it first")
+        raise SettingError(f"{file}: the folder of this file does not exist; create the folder first")
     if file.is_dir():
-        raise SettingError(f"{file}: is a folder; give the name of a file")
+        raise SettingError(f"{file}: expected a file, found a folder; give the name of a file")
     plain = not there or file.is_file()  # which is replaced, not written to
     if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
-        raise SettingError(f"{file}: this account may not write there; choose another folder")
+        raise SettingError(f"{file}: this account may not write this file; choose another folder")
 
 
 UNFINISHED = ".parley-unfinished"
@@ -349,15 +347,17 @@ def _lock(descriptor: int, fresh: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SettingError(f"{fresh}: another snapshot is being written there; wait until it is done") from None
+        raise SettingError(
+            f"{fresh}: another snapshot is being written at this path; wait until it is complete"
+        ) from None
     if not _still_leads_to(descriptor, fresh):
-        raise SettingError(f"{fresh}: another snapshot just finished there; run the command again")
+        raise SettingError(f"{fresh}: another snapshot has just finished at this path; run the command again")
 
 
 def _require_own(descriptor: int, fresh: Path) -> None:
     """Refuse a folder of another account, who could change its content; close it to others."""
     if os.fstat(descriptor).st_uid != os.geteuid():
-        raise SettingError(f"{fresh}: belongs to another account; remove it, or choose another folder")
+        raise SettingError(f"{fresh}: the folder belongs to another account; remove the folder, or choose another name")
     os.fchmod(descriptor, 0o700)
 
 

@@ -67,7 +67,7 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
         assert done.code == 0, (words, done)
         said.append(done)
     assert "address: a column of names" in said[0].err
-    assert "remarks: nothing stands clear of the noise" in said[0].err
+    assert "remarks: the noise hides all values" in said[0].err
     assert said[0].err.count("left out of the features") == 2
     ready = parley.load_terms("our terms-ready.toml")
     assert ready.model.features == ("people", "heating", "solar")
@@ -174,7 +174,9 @@ def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
     faint = (*INIT, "--epsilon", "0.1", "--delta", "1e-6", "--write", "faint.toml")
     told = typed(*faint)
     assert told.code == 2
-    assert "Nobody has stated the content of these columns: address, people, heating, solar, remarks, used." in told.said
+    assert (
+        "Nobody has stated the content of these columns: address, people, heating, solar, remarks, used." in told.said
+    )
     assert not (here / "faint.toml").exists()
     assert typed(*faint, "--force").code == 0
     refused = typed("column-stats", "faint.toml", "--ledgers", "faint", "--lifetime", "1", "--lifetime-delta", "1e-6")

@@ -133,7 +133,7 @@ def test_a_new_snapshot_goes_on_with_the_same_ledger_and_no_fresh_lifetime(home)
     first, said = accept(home, "first")
     assert "The table is a snapshot of sqlite:" in said
     assert "id counts as public" in said
-    assert "and so the number of rows, counts as public too" in said
+    assert "and so the number of rows, also counts as public" in said
     release(home, first, rounds=2)
     assert books(home)["reserved"]["epsilon"] == 1.0
 
@@ -199,7 +199,7 @@ def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):
     snapshot(home, "march")
     run("owner", "init", home / "a", "--name", "a", "--table", home / "march", "--lifetime", 2)
     (home / "march" / "part-000000.parquet").rename(home / "march" / "part-000001.parquet")
-    with pytest.raises(ParleyError, match="its files differ from those listed"):
+    with pytest.raises(ParleyError, match="the snapshot's files differ from those listed"):
         accept(home, "first")
 
 
@@ -247,7 +247,9 @@ def test_a_snapshot_with_one_more_column_has_no_budget_of_its_own(home):
     file = home / "again.toml"
     file.write_text(toml_terms(horizon=3, names="a", epsilon=1.0))
     command = ["owner", "accept", file, "--owner", far / "owner.toml", "--yes"]
-    with pytest.raises(OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's\. That ledger reserved ε = 1"):
+    with pytest.raises(
+        OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's\. That ledger reserved"
+    ):
         run(*command)
     assert run("owner", "ledger", far / "owner.toml", "--json").stdout.count('"terms"') == 0
     run(*command, "--other-books", "the first ledger was of a test")

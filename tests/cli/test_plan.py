@@ -67,7 +67,7 @@ def test_terms_edited_after_they_were_pinned_are_planned_and_pinned_again(folder
     (folder / "pinned.toml").write_text(edited.replace("components = 3", "components = 2"))
     refused = invoke("train", folder / "pinned.toml")
     assert isinstance(refused.exception, StalePinsError)
-    assert "The author of the terms can pin them again: parley plan" in str(refused.exception)
+    assert "The author of the terms can pin the numbers again: parley plan" in str(refused.exception)
     made = invoke("plan", folder / "pinned.toml", "--write", folder / "again.toml", "--json")
     assert made.exit_code == 0, made.exception
     again = load_terms(folder / "again.toml")

@@ -135,7 +135,7 @@ def test_a_changed_schema_is_refused_where_the_terms_were_accepted(tmp_path, kin
     ledger = Ledger(tmp_path / "a.ledger", 2.0)
     parley.Owner("a", table("int64"), ledger=ledger).accept(terms)
     parley.Owner("a", table("int64"), ledger=ledger).accept(terms)
-    with pytest.raises(LedgerError, match="the current one declares other columns or types"):
+    with pytest.raises(LedgerError, match="the current table declares other columns or types"):
         parley.Owner("a", table("float64"), ledger=ledger).accept(terms)
     ledger.verify()
     ledger.close()

@@ -281,7 +281,7 @@ def test_bytes_that_are_no_text_are_not_quoted():
         pa.record_batch({"a": words}),
         pd.DataFrame({"a": pd.Series(words, dtype=pd.ArrowDtype(pa.string()))}),
     ):
-        with pytest.raises(DataError, match="column 'a': its text is not UTF-8") as caught:
+        with pytest.raises(DataError, match="column 'a': the text is not UTF-8") as caught:
             codes(rows, "a", ["Jane"], "t")
         assert "Jane" not in str(caught.value)
 

@@ -67,7 +67,7 @@ def test_an_owner_answers_after_scheduler_and_workers_restarted(dask, ask, monke
     assert ask()
     dask.kill()
     monkeypatch.setattr(cluster, "RECONNECT_TIMEOUT_S", 0.3)
-    with pytest.raises(Unavailable, match="the scheduler does not answer; try again when it runs"):
+    with pytest.raises(Unavailable, match="the scheduler does not answer; start the scheduler"):
         ask()
     dask.start()
     monkeypatch.undo()

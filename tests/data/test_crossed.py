@@ -147,7 +147,7 @@ def test_pairs_that_the_public_sample_does_not_bear_are_refused(tmp_path):
     many = [f"name {place}" for place in range(200)]
     with pytest.raises(DataError, match="bins together, more than 1,000"):
         resolve(terms(tmp_path, categories={"name": many}))
-    with pytest.raises(DataError, match="one of these is not: x and nobody"):
+    with pytest.raises(DataError, match="correct the pair x and nobody"):
         resolve(terms(tmp_path, features=None, crossed=[["x", "nobody"]]))
 
 

@@ -332,10 +332,10 @@ def test_keys_that_contradict_each_other_are_refused(change, expected):
 def test_public_knowledge_that_does_not_suffice_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"model\.missing: filling 'age' needs model\.bounds\.age or a public sample"):
         fit_preparation(make(model={"bounds": {"income": [0, 1]}}))
-    with pytest.raises(DataError, match=r"model\.transforms\.age: needs model\.bounds\.age or a public sample"):
+    with pytest.raises(DataError, match=r"model\.transforms\.age: the transform needs model\.bounds\.age"):
         fit_preparation(make(model={"bounds": {}, "missing": "refuse", "transforms": {"age": "log"}}))
     table().assign(age=-1.0).to_csv(tmp_path / "public.csv", index=False)
-    with pytest.raises(DataError, match="'log': takes only numbers above 0, and the public sample has others"):
+    with pytest.raises(DataError, match="'log': the transform takes only numbers above 0, but the public"):
         fit_preparation(
             make(model={"bounds": {}, "transforms": {"age": "log"}, "public": str(tmp_path / "public.csv")})
         )

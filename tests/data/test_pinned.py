@@ -134,7 +134,7 @@ def test_a_file_that_was_changed_or_is_missing_is_refused(turned, tmp_path):
 def test_a_file_that_is_something_else_is_refused(turned, tmp_path, text):
     (tmp_path / "pins.json").write_text(text)
     terms = turned.changed(model={"preparation_sha256": hashlib.sha256(text.encode()).hexdigest()})
-    with pytest.raises(DataError, match="not a file of public numbers"):
+    with pytest.raises(DataError, match="expected a file of public numbers"):
         resolve(terms)
 
 

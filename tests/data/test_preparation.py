@@ -78,13 +78,13 @@ def test_an_odd_cell_does_not_drop_a_feature_silently():
 
 
 def test_bounds_and_categories_of_unknown_columns_are_refused():
-    with pytest.raises(DataError, match=r"model\.bounds\.x9: not a feature or the target"):
+    with pytest.raises(DataError, match=r"model\.bounds\.x9: the column is neither a feature nor the target"):
         fit_preparation(make_terms(10, model__bounds={"x9": [0, 1]}))
 
 
 def test_records_must_equal_the_rows_found():
     preparation, _ = fit_preparation(make_terms(100))
-    with pytest.raises(DataError, match="the terms promise 100 records, the table has 99"):
+    with pytest.raises(DataError, match="the terms promise 100 records, but the table has 99"):
         preparation.designs(regression_table(99), make_terms(100), "a")
 
 
@@ -117,7 +117,7 @@ def test_classes_are_minus_one_and_one_and_carry_their_weights():
     assert set(design.y) == {-1.0, 1.0}
     np.testing.assert_array_equal(design.weight, np.where(table["y"] == 1, 10.0, 1.0))
     np.testing.assert_array_equal(design.X[:, -1], 1.0)
-    with pytest.raises(DataError, match="row 4: not a class; expected 1 or 0"):
+    with pytest.raises(DataError, match="row 4: the value is not a class; expected 1 or 0"):
         preparation.designs(table.assign(y=table["y"].where(table.index != 3, 2)), terms, "a")
 
 

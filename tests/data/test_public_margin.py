@@ -327,10 +327,10 @@ def test_who_accepts_is_told(tmp_path):
     owner = parley.Owner("bank", table(400), ledger=parley.Ledger(tmp_path / "bank.ledger", lifetime=2.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path))))
     assert "one leaf of each of 3 trees" in said
-    assert "What 9 more trees predict for it is summed into a public margin" in said
+    assert "The predictions of 9 more trees for the record are summed into a public margin" in said
     assert "grown on the public sample;" in said
     lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
-    assert "What 12 trees predict for it is one more column" in lines
+    assert "The prediction of 12 trees for the record is one more column" in lines
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
     assert "from the pinned file that came with the terms" in said
@@ -354,7 +354,7 @@ def test_orders_that_no_columns_have_are_not_read(tmp_path):
     forest = resolve(terms(tmp_path)).preparation.forest
     columns = forest.orders.shape[1]
     many = forest.arrays | {"trees.orders": np.zeros((columns + 1, columns))}
-    with pytest.raises(DataError, match="at most one for each column and outcome"):
+    with pytest.raises(DataError, match="at most one order for each column and outcome"):
         MarginForest.from_arrays(many, columns, 1)
 
 

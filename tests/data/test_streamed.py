@@ -203,7 +203,7 @@ def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
     pq.write_table(pa.table({"x0": words, "y": [1.0]}), tmp_path / "table" / "a.parquet")
     for categories in ({}, {"x0": ["Jane"]}):
         terms = make_terms(1, model__features=["x0"], model__categories=categories)
-        with pytest.raises(DataError, match="its text is not UTF-8") as caught:
+        with pytest.raises(DataError, match="the text is not UTF-8") as caught:
             parley.Owner("a", tmp_path / "table").prepare(terms)
         assert "Jane" not in "".join(traceback.format_exception(caught.value))
 
@@ -258,14 +258,14 @@ def test_rows_that_this_machine_cannot_hold_are_refused_before_one_is_read(tmp_p
     folder = write_folder(tmp_path / "table", regression_table(ROWS))
     monkeypatch.setattr("os.sysconf", lambda name: 300 if name == "SC_PHYS_PAGES" else 1000)
     assert parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.width == 3
-    with pytest.raises(DataError, match="prepared rows need 0 GB and this machine has 0; use a folder"):
+    with pytest.raises(DataError, match="prepared rows need 0 GB, but this machine has 0 GB; use a folder"):
         parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
 
 
 def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     table = regression_table(ROWS)
     folder = write_folder(tmp_path / "table", table)
-    with pytest.raises(DataError, match="promise 100 records, the table has 13065"):
+    with pytest.raises(DataError, match="promise 100 records, but the table has 13065"):
         parley.Owner("a", folder).prepare(make_terms(100))
     with pytest.raises(DataError, match="cannot be counted per person"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, privacy__person="x0"))

@@ -131,7 +131,7 @@ def test_types_without_a_meaning_are_refused_by_the_schema_before_any_cell(kind)
             lambda t: codes(t, "a", ["1"], "t"),
             lambda t: require_columns(t, ["b", "a"], "t"),
         ):
-            with pytest.raises(DataError, match=r"t: column .a. has the type .*; convert it to one of: truth values"):
+            with pytest.raises(DataError, match=r"t: column .a. has the type .*; convert the column to one of"):
                 read(table)
         require_columns(table, ["b"], "t")  # what nobody reads may be anything
 
@@ -163,5 +163,5 @@ def test_a_name_as_it_is_listed_comes_before_its_value():
 
 def test_a_time_in_no_calendar_is_refused_and_not_quoted():
     frame = pa.table({"c": pa.array([10**15, 0], pa.timestamp("ms", "Europe/Paris"))}).to_pandas()
-    with pytest.raises(DataError, match=r"a: column 'c': its cells cannot be read \(NotImplementedError\)"):
+    with pytest.raises(DataError, match=r"a: column 'c': the cells cannot be read \(NotImplementedError\)"):
         codes(frame, "c", ["1"], "a")

@@ -185,7 +185,7 @@ def test_an_unlisted_class_is_refused_as_before(cell):
         assert parley.Owner("a", table).prepare(terms).tables.train.untargeted == 1
         return
     table.loc[2, "y"] = None
-    with pytest.raises(DataError, match="of the rows with a target: column 'y', row 5: not one of the agreed classes"):
+    with pytest.raises(DataError, match="with a target: column 'y', row 5: the value is not one of the agreed classes"):
         parley.Owner("a", table).prepare(terms)
 
 

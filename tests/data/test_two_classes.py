@@ -52,7 +52,7 @@ def test_a_cell_counts_as_the_terms_say_and_people_are_told(way):
 def test_names_of_the_public_sample_serve_and_the_second_counts_as_one(tmp_path):
     made, _ = preparation(tmp_path, ["no", "yes", "no", "yes"])
     assert made.target_words == "Target 'y': 'yes' counts as 1, 'no' as 0."
-    with pytest.raises(DataError, match=r"row 2: not one of the listed names \(no, yes\)"):
+    with pytest.raises(DataError, match=r"row 2: the value is not one of the listed names \(no, yes\)"):
         made.target(frame(["no", "maybe", "yes"]), "a")
 
 
@@ -64,7 +64,8 @@ def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
         preparation(tmp_path, ["a", "b", "c", "a"])
     made, _ = preparation()
     with pytest.raises(
-        DataError, match=r"row 3: not a class; expected 1 or 0 \(or -1\) \(the column has 3 different values: name"
+        DataError,
+        match=r"row 3: the value is not a class; expected 1 or 0 \(or -1\) \(the column has 3 different values",
     ) as caught:
         made.target(frame([0, 1, 7731, 0]), "a")
     assert "7731" not in str(caught.value)

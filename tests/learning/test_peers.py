@@ -123,8 +123,8 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     ring.run()
     lost, waited = ring.errors["a"], ring.errors["b"]
     assert isinstance(lost, ExchangeError)
-    assert "b: round 1 is over here; round 5 is the oldest kept. Put the latest checkpoint back" in str(lost)
-    assert "round 6: not all neighbours replied within 1 s, and the terms say stop: a: " in str(waited)
+    assert "b: round 1 is over for this peer, which keeps rounds from 5. Put the latest checkpoint back" in str(lost)
+    assert "round 6: not all neighbours replied within 1 s, and the terms stop the run: a: " in str(waited)
     for file in ring.folder.glob("*.checkpoint*"):
         file.unlink()
     ring.deadline = 20.0
@@ -153,20 +153,20 @@ def numbers(words, change):
     [
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)),
-            r"b: sent numbers in round 1, step 0 that are not finite",
+            r"b: the message of round 1, step 0 has numbers that are not finite",
         ),
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, 1e300)),
-            r"b: sent numbers in round 1, step 0 that are not finite, or beyond",
+            r"b: the message of round 1, step 0 has numbers that are not finite, or are beyond",
         ),
-        (lambda w: setattr(w, "data", w.data[8:]), r"b: expected 1 x 3 numbers as what it said in round 1, step 0"),
+        (lambda w: setattr(w, "data", w.data[8:]), r"b: expected 1 x 3 numbers in the message of round 1, step 0"),
         (lambda w: setattr(w, "rows", 2), r"b: expected 1 x 3 numbers"),
-        (lambda w: setattr(w.place, "round", 2), r"b: sent something other than its message in round 1, step 0"),
-        (lambda w: setattr(w.place, "terms", "0" * 64), r"b: sent something other than its message"),
-        (lambda w: setattr(w, "owner", "c"), r"b: sent something other than its message"),
+        (lambda w: setattr(w.place, "round", 2), r"b: expected the message of round 1, step 0"),
+        (lambda w: setattr(w.place, "terms", "0" * 64), r"b: expected the message of"),
+        (lambda w: setattr(w, "owner", "c"), r"b: expected the message of"),
         (
             lambda w: setattr(w, "length", 1.0),
-            r"b: takes steps of 1, this peer of .*state learning.step in the terms",
+            r"b: the neighbour takes steps of 1, but this peer takes steps of .*state learning.step in the terms",
         ),
     ],
     ids=["nan", "huge", "short", "rows", "round", "terms", "owner", "step"],
@@ -198,7 +198,7 @@ def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
             ring.services[name] = ring.station(name)[3]
             ring.services[name]._board.say((6, 1), np.ones((1, 3)))
             ring.services[name]._board.say((6, 2), np.ones((2, 3)))
-        with pytest.raises(ContradictionError, match="d and others report different things about"):
+        with pytest.raises(ContradictionError, match="d and others report different numbers of"):
             hood.spread(run.points_round, np.ones(3))
 
 
@@ -206,7 +206,7 @@ def test_words_that_no_message_carries_are_refused_before_the_first_round(made, 
     ring = made(5, "star")
     monkeypatch.setattr("parley.network.peering.neighbourhood.MAX_MESSAGE_BYTES", 1024 + 8 * 3 * 3)
     for name in "ab":  # the hub passes on four points, and a leaf hears them
-        with pytest.raises(Malformed, match="4 vectors of 3 numbers exceed the longest message"):
+        with pytest.raises(Malformed, match="4 vectors of 3 numbers are longer than the longest message"):
             prepare_peer(ring.terms, name, tmp_path / "kept")
 
 

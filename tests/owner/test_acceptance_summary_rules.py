@@ -13,5 +13,5 @@ def test_it_says_how_many_may_lie_and_that_owners_may_be_named(tmp_path):
     said = " ".join(acceptance_summary(owner, owner.prepare(ruled)))
     assert "Up to 1 of all owners may lie" in said
     assert "by the rule 'median'" in said
-    assert "the stated spread and their noise do not explain" in said
+    assert "the stated spread and the noise do not explain" in said
     assert "may lie" not in " ".join(acceptance_summary(owner, owner.prepare(plain)))

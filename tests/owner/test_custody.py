@@ -33,13 +33,13 @@ def said(owner, terms):
 def test_shared_terms_say_that_the_exact_sum_leaves_and_who_can_read_it(owner):
     terms = shared_terms(["a", "notary", "learner"])
     words = " ".join(said(owner, terms))
-    assert "Your exact sum, without noise, leaves in three shares, two of them for each host. Nothing else." in words
-    assert "Hosts: a (an owner), notary and learner (the learner)." in words
-    assert "Any two of these parties together can read your exact sum" in words
-    assert "with laplace noise. Nothing else." not in words
+    assert "is split into three shares, and each host receives two of the shares. You send nothing else." in words
+    assert "The hosts are a (an owner), notary and learner (the learner)." in words
+    assert "Any two hosts together can read your exact sum" in words
+    assert "with laplace noise. You send nothing else." not in words
     plain = " ".join(said(owner, make_terms(300)))
-    assert "with laplace noise. Nothing else." in plain
-    assert "Hosts:" not in plain
+    assert "with laplace noise. You send nothing else." in plain
+    assert "The hosts are" not in plain
 
 
 def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tmp_path):
@@ -54,19 +54,18 @@ def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tm
     books = parley.Ledger(tmp_path / "a.ledger", lifetime=3.0, lifetime_delta="1e-5")
     words = " ".join(said(parley.Owner("a", regression_table(300), ledger=books), terms))
     books.close()
-    assert (
-        "ε = 0.25, δ = 1e-06. This is the smallest ε of all owners, because they share one noise (yours was 2)" in words
-    )
-    assert "What it costs: ε = 0.25." in words
+    smallest = "All owners share one noise and therefore the smallest ε of all owners (yours was 2)"
+    assert f"ε = 0.25, δ = 1e-06. {smallest}" in words
+    assert "These terms cost ε = 0.25." in words
 
 
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
         (["h0", "h1", "h2"], []),
-        (["learner", "h1", "h2"], ["Together with one more, h1 or h2, it can read every owner's exact sums"]),
+        (["learner", "h1", "h2"], ["Together with h1 or h2, the learner can read every owner's exact sums"]),
         (["a", "h1", "h2"], ["An owner is among the hosts (a)"]),
-        (["a", "h1", "learner"], ["Together with one more, a or h1,", "An owner is among the hosts (a)"]),
+        (["a", "h1", "learner"], ["Together with a or h1,", "An owner is among the hosts (a)"]),
     ],
 )
 def test_hosts_with_an_interest_are_warned_of(hosts, told):
@@ -114,6 +113,6 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
 
 def test_of_two_hosts_an_owner_reads_exact_sums_with_the_other():
     (warning,) = role_warnings(shared_terms(["a", "notary"]))
-    assert "Together with the other host it can read every owner's exact sums" in warning.sentence
+    assert "can read every owner's exact sums together with the other host" in warning.sentence
     (warning,) = role_warnings(shared_terms(["a", "notary", "club"]))
-    assert "Together with any other host it can read" in warning.sentence
+    assert "can read every owner's exact sums together with any other host" in warning.sentence

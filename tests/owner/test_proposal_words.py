@@ -19,12 +19,12 @@ def costs(epsilon, delta="0", rho=None):
 
 
 def test_others_are_named_some_of_many():
-    assert others_in(terms_of(1), "o0") == "Other owners in these terms: none."
-    assert "o0 (1,000 records, ε = 0.5), o2 (1,002 records, ε = 0.5). Whether" in others_in(terms_of(3), "o1")
+    assert others_in(terms_of(1), "o0") == "These terms name no other owners."
+    assert "o0 (1,000 records, ε = 0.5), o2 (1,002 records, ε = 0.5). This list" in others_in(terms_of(3), "o1")
     many = others_in(terms_of(MAX_LISTED_OWNERS + 31), "o0")
     assert f"o{MAX_LISTED_OWNERS} (" in many
     assert f"o{MAX_LISTED_OWNERS + 1} (" not in many
-    assert "and 30 more. Whether" in many
+    assert "and 30 more. This list" in many
 
 
 def test_what_is_left_is_rounded_down_and_what_does_not_fit_is_said(tmp_path):

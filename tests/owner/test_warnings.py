@@ -197,13 +197,13 @@ def test_a_budget_that_promises_nothing_is_warned_of(tmp_path):
     assert "owners.a.epsilon" in warned_of(owner, make_terms(300, epsilon=1e5))
     assert "owners.a.epsilon" not in warned_of(owner, make_terms(300, epsilon=8.0))
     failing = budget_warning(make_terms(300, 200, **GAUSSIAN | {"privacy__delta": 0.999}), ["a"])
-    assert "A delta of 0.999 promises next to nothing" in failing.sentence
+    assert "A delta of 0.999 gives almost no protection" in failing.sentence
     assert budget_warning(make_terms(300, 200, **GAUSSIAN), ["a"]) is None
     many = budget_warning(make_terms(300, 200, epsilon=1e5), ["a", "b"])
     assert many is not None
-    assert "(and of 1 more)" in many.sentence
+    assert "(and of 1 more owner)" in many.sentence
     said = parley.forecast(make_terms(300, epsilon=1e5), regression_table(500, seed=3)).warnings
-    assert any("next to nothing" in warning for warning in said)
+    assert any("almost no protection" in warning for warning in said)
 
 
 def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
@@ -212,7 +212,7 @@ def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
     assert warned_of(owner, terms) == []
     [warning] = find_warnings(owner, owner.prepare(terms.changed(model={"items": 60})))
     assert warning.about == "model.items"
-    assert "none of the ratings is of an item in model.items" in warning.sentence
+    assert "no rating is of an item in model.items" in warning.sentence
     assert "called 1, 2, ..." in warning.sentence
     few = terms.changed(model={"items": ["film 1", "film 2", "another"]})
     [warning] = find_warnings(owner, owner.prepare(few))

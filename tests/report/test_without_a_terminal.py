@@ -77,7 +77,7 @@ def test_sentences_decisions_and_reports_need_no_command_line(tmp_path):
     assert [row[0] for row in said["forecast owners"]] == ["owner", "a", "b"]
     assert "Checked: no owner can gain more" in said["deal"][-1]
     assert {"yes"} == {row[1] for row in said["deal owners"][1:]}
-    assert "Of the lifetime budget ε = 3" in said["offer"]["promise"][-1]
+    assert "The lifetime budget is ε = 3" in said["offer"]["promise"][-1]
     assert "replace-one" in said["meaning"][-1]
     agreed = parley.load_terms(tmp_path / "agreed.toml")
     assert [part.name for part in agreed.owners] == ["a", "b"]

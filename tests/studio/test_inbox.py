@@ -68,7 +68,7 @@ def test_what_others_wrote_is_shown_as_text(client, folder, inbox):
     stray = inbox.folder / f"{'0' * 64}.json"
     stray.write_text("{")
     listed = client.get("/inbox").text
-    assert f"{stray}: not a proposal that Parley wrote; move it away" in listed
+    assert f"{stray}: expected a proposal that Parley wrote; move the file away" in listed
     stray.unlink()
     shown = client.get(f"/inbox/{proposed(hostile).terms_hash}?file=bank/owner.toml").text
     for page in (listed, shown):
@@ -90,9 +90,9 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     early = sent(client, "accept", terms.hash, digits=terms.hash[:16])
     assert "before you accept" in early.text
     page = sent(client, "look", terms.hash).text
-    assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in page
+    assert "These terms cost ε = 1. The lifetime budget is ε = 2, of which ε = 0 is already reserved." in page
     assert "Other owners in these terms: b (40 records, ε = 1)." in page
-    assert "What is left afterwards: ε = 1 of 2" in page
+    assert "These terms leave ε = 1 of 2" in page
     assert f"<code>{terms.hash}</code>" in page
     meant = re.search('name="meant" value="([0-9a-f]{64})"', page).group(1)
     look_first = sent(client, "accept", terms.hash, digits=terms.hash[:16], meant="0" * 64)

@@ -74,7 +74,7 @@ def test_the_inbox_shows_what_accepting_means_at_that_moment_and_no_planted_job(
         assert "Planted" not in studio.get("/jobs")
         form = {"file": "bank/owner.toml", "terms": terms.hash}
         shown = studio.post("/inbox/look", **form)[1]
-        assert "What it costs: ε = 1. Of the lifetime budget ε = 2, ε = 0 is already reserved." in shown
+        assert "These terms cost ε = 1. The lifetime budget is ε = 2, of which ε = 0 is already reserved." in shown
         form |= {"meant": re.search('name="meant" value="([^"]+)"', shown).group(1), "digits": terms.hash[:16]}
         bank.accept(other, names=["owner"])  # meanwhile, elsewhere
         headers, text = studio.post("/inbox/accept", **form)

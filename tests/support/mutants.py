@@ -147,7 +147,7 @@ def read_by_pandas(frame, column, name):
     try:
         return pa.table({column: cells}).to_pandas()[column]
     except Exception as error:
-        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+        raise DataError(f"{name}: column {column!r}: the cells cannot be read ({type(error).__name__})") from None
 
 
 @contextmanager

@@ -19,13 +19,13 @@ def test_delta_grows_with_recordings_as_normal_noise_says(terms):
     assert said == pytest.approx(gaussian_delta(15.0, 5 * mechanism.sensitivity / mechanism.sigma), rel=1e-8)
     assert said == pytest.approx(6.3e-4, rel=0.01)
     words = several_recordings(setup, name)
-    assert "m times that ε, with a δ that grows: 7.7" in words
+    assert "ε is m times as large, and δ grows: 7.7" in words
     assert "for m = 10" in words
 
 
 def test_without_delta_epsilon_alone_grows():
     terms = series_terms(1, 50, 3.0, privacy={"mechanism": "laplace", "delta": 0.0})
-    assert several_recordings(resolve(terms), "site-0") == " Somebody with m recordings is promised m times that ε."
+    assert several_recordings(resolve(terms), "site-0") == " For a person with m recordings, ε is m times as large."
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,10 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
             {"privacy__score_epsilon": 0.1, "model__holdout": 0.0},
             "privacy.score_epsilon: needs model.holdout",
         ),
-        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' at least one held-out record"),
+        (
+            {"privacy__score_epsilon": 0.1, "model__holdout": 0.02},
+            "a share that gives 'b' at least one held-out record",
+        ),
         (
             {"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}},
             "needs bounds of the target, model.bounds.y",

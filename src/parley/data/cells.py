@@ -340,14 +340,14 @@ def require_readable(kind: Any, column: str, name: str) -> None:
         return
     if not readable(arrow):
         raise DataError(
-            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}; convert it to one of: "
+            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}; convert the column to one of: "
             f"{READABLE_TYPES}"
         )
     if (
         arrow is not kind and selectable_type(arrow) != arrow
     ):  # a data frame of it: pandas selects no rows of such columns
         raise DataError(
-            f"{name}: column {column!r} has the type {arrow}, whose rows pandas cannot select; convert it to "
+            f"{name}: column {column!r} has the type {arrow}, whose rows pandas cannot select; convert the column to "
             f"{selectable_type(arrow)}"
         )
 

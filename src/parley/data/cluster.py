@@ -146,7 +146,7 @@ def stay_in_memory() -> None:
     if spills(worker):
         raise GuaranteeError(
             "cluster: a worker may write exact sums to its disk; set distributed.worker.memory.target and "
-            "distributed.worker.memory.spill to False and start it again"
+            "distributed.worker.memory.spill to False and start the worker again"
         )
 
 
@@ -217,7 +217,7 @@ class Cluster:
                 with self._dealing:
                     self._dealt.pop(table, None)  # what was dealt may be what fails
                 raise
-        raise Unavailable(f"cluster: its workers were lost {MAX_ATTEMPTS} times; check them and try again")
+        raise Unavailable(f"cluster: the workers were lost {MAX_ATTEMPTS} times; check the workers and try again")
 
     def close(self) -> None:
         """Leave the cluster, which frees what its workers hold."""
@@ -231,7 +231,7 @@ class Cluster:
                 self._client = self._connected_again()
             if self._client is None:
                 self._failed_at = time.monotonic()
-                raise Unavailable("cluster: the scheduler does not answer; try again when it runs")
+                raise Unavailable("cluster: the scheduler does not answer; start the scheduler and try again")
             return self._client
 
     def _connected_again(self) -> Any:
@@ -286,7 +286,7 @@ class Cluster:
             late_arrivals += computed  # who still computes is waited for
         raise Unavailable(
             f"cluster: computed sums did not arrive within {MAX_ATTEMPTS} x "
-            f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds; check the network to its workers and try again"
+            f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds; check the network to the workers and try again"
         )
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
@@ -298,7 +298,7 @@ class Cluster:
                     client.wait_for_workers(1, timeout=RECONNECT_TIMEOUT_S)
                 threads = client.nthreads()
         if not threads:
-            raise Unavailable("cluster: the scheduler has no workers; start some and try again")
+            raise Unavailable("cluster: the scheduler has no workers; start workers and try again")
         with self._dealing, _connection_errors(client):
             dealt = self._dealt.get(table)
             if dealt is None or dealt.client is not client or dealt.threads != threads:
@@ -372,7 +372,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         import distributed
         from distributed.utils import LoopRunner
     except ModuleNotFoundError:
-        raise SettingError("cluster: needs an extra; run: pip install 'parley-dp[cluster]'") from None
+        raise SettingError("cluster: requires an extra package; run: pip install 'parley-dp[cluster]'") from None
     runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
 
     def connect(timeout: float) -> Any:
@@ -385,7 +385,8 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
             cluster = Cluster(connect)
         except (OSError, ValueError):
             raise SettingError(
-                f"cluster = {scheduler!r}: no Dask scheduler answers there; check the address and that it runs"
+                f"cluster = {scheduler!r}: no Dask scheduler answers at this address; check the address and the "
+                "scheduler"
             ) from None
         after.callback(cluster.close)
         after.callback(use_cluster, None)

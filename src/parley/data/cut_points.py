@@ -170,16 +170,17 @@ def _pairs(encodings: Sequence[Encoding], where: _CutRules, crossed: Sequence[tu
     for pair in crossed:
         if not questions_of.keys() >= set(pair):
             raise DataError(
-                f"model.crossed: both columns of a pair must be features, and one of these is not: {' and '.join(pair)}"
+                f"model.crossed: both columns of a pair must be features; correct the pair {' and '.join(pair)}"
             )
         if any(not questions_of[column] for column in pair):
             raise DataError(
-                f"model.crossed: {' and '.join(pair)}: one of them is constant in the public sample; remove the pair"
+                f"model.crossed: {' and '.join(pair)}: one of the two columns is constant in the public sample; remove "
+                "the pair"
             )
         bins = math.prod(1 + len(questions_of[column]) for column in pair)
         if bins > MAX_CROSSED_BINS:
             raise DataError(
-                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, more than "
+                f"model.crossed: {' and '.join(pair)} have {bins:,} bins together, more than the limit of "
                 f"{MAX_CROSSED_BINS:,}; use fewer bins or list fewer names"
             )
         yield [questions_of[column] for column in pair]

@@ -114,8 +114,8 @@ class Encoding(ABC):
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
-                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill it in, or set "
-                f"model.missing"
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill in the cell, or set "
+                "model.missing"
             )
         return values
 
@@ -196,14 +196,14 @@ class Numbers(Encoding):
         present = np.empty(0) if known is None else known[~np.isnan(known)]
         if not present.size:
             raise DataError(
-                f"model.transforms.{self.column}: needs model.bounds.{self.column} or a public sample with numbers "
-                "there: values are clipped to bounds first"
+                f"model.transforms.{self.column}: the transform needs model.bounds.{self.column} or a public sample "
+                "with numbers in this column: values are clipped to bounds first"
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
-                f"model.transforms.{self.column} = {self.transform!r}: takes only numbers "
-                f"{domain(self.transform)}, and the public sample has others; declare model.bounds.{self.column}, or "
-                "use 'signed-log1p'"
+                f"model.transforms.{self.column} = {self.transform!r}: the transform takes only numbers "
+                f"{domain(self.transform)}, but the public sample has other numbers; declare "
+                f"model.bounds.{self.column}, or use 'signed-log1p'"
             )
 
     def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
@@ -217,7 +217,7 @@ class Numbers(Encoding):
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
             f"model.missing: filling {self.column!r} needs model.bounds.{self.column} or a public sample with numbers "
-            "there: the filled value must not depend on private rows"
+            "in this column: the filled value must not depend on private rows"
         )
 
 

@@ -79,7 +79,8 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
         for column in columns:
             if column not in (*features, *model.outcome_columns):
                 raise DataError(
-                    f"model.{key}.{column}: not a feature or the target; remove the key or correct the name"
+                    f"model.{key}.{column}: the column is neither a feature nor the target; remove the key or correct "
+                    "the name"
                 )
     for key, about in (
         ("merged", model.merged),
@@ -89,7 +90,9 @@ def _require_features(model: Model, features: Sequence[str]) -> None:
     ):
         for column in about:
             if column not in features:
-                raise DataError(f"model.{key}.{column}: not a feature; remove the key or correct the name")
+                raise DataError(
+                    f"model.{key}.{column}: the column is not a feature; remove the key or correct the name"
+                )
 
 
 def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
@@ -120,13 +123,14 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
             raise DataError(
-                f"model.bounds.{column}: bounds do not go with coding = 'one-hot', and the public sample has names "
-                "there; remove them"
+                f"model.bounds.{column}: bounds are not allowed with coding = 'one-hot', and the public sample has "
+                "names in this column; remove the bounds"
             )
     for column in model.transforms:
         if column in categories:
             raise DataError(
-                f"model.transforms.{column}: the public sample has names there, not numbers; remove the transform"
+                f"model.transforms.{column}: the public sample has names in this column, not numbers; remove the "
+                "transform"
             )
     return categories
 
@@ -189,8 +193,8 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     classes = categories.get(model.target, ())
     if len(classes) < 2:
         raise DataError(
-            f"model.categories.{model.target}: list at least two classes, or give a public sample that has them: "
-            "the classes must not depend on private rows"
+            f"model.categories.{model.target}: list at least two classes, or give a public sample that has the "
+            "classes: the classes must not depend on private rows"
         )
     for name in model.class_weight:
         if name not in classes:
@@ -267,8 +271,8 @@ def _powers(fitted: Preparation, columns: int, degree: int) -> Floats:
         )
     if (many := math.comb(columns + degree, degree) - 1) > MAX_PRODUCTS:
         raise DataError(
-            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than {MAX_PRODUCTS:,}; "
-            "use a lower degree or fewer features"
+            f"model.basis.degree = {degree}: {columns} columns make {many:,} products, more than the limit of "
+            f"{MAX_PRODUCTS:,}; use a lower degree or fewer features"
         )
     return degrees(columns, degree)
 
@@ -277,8 +281,8 @@ def _principal(standard: Floats, components: int) -> Floats:
     """Return the directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
         raise DataError(
-            f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of its rows and "
-            "columns in the public sample"
+            f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of the numbers of "
+            "rows and columns in the public sample"
         )
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
@@ -318,7 +322,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     small = np.flatnonzero(~(spread >= SMALLEST))
     if small.size:
         raise DataError(
-            f"{PUBLIC_SAMPLE}: column {columns[small[0]]!r}: its standard deviation {spread[small[0]]:g} is below "
+            f"{PUBLIC_SAMPLE}: column {columns[small[0]]!r}: the standard deviation {spread[small[0]]:g} is below "
             f"{SMALLEST:g}; give the column in other units"
         )
     return spread
@@ -331,9 +335,9 @@ def _require_computable(columns: Sequence[str], ends: Floats) -> None:
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(
-            f"{PUBLIC_SAMPLE}: column {columns[wrong[0]]!r}: its values from {ends[0, wrong[0]]:g} to "
-            f"{ends[1, wrong[0]]:g} are larger than {LARGEST:g} or closer than {SMALLEST:g}; use other units or "
-            "declare model.bounds"
+            f"{PUBLIC_SAMPLE}: column {columns[wrong[0]]!r}: the values from {ends[0, wrong[0]]:g} to "
+            f"{ends[1, wrong[0]]:g} are larger than {LARGEST:g} or closer together than {SMALLEST:g}; use other units "
+            "or declare model.bounds"
         )
 
 
@@ -343,7 +347,8 @@ def read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(
-            f"{path}: its SHA-256 differs from model.public_sha256; use the public sample that all parties agreed on"
+            f"{path}: the file's SHA-256 differs from model.public_sha256; use the public sample that all parties "
+            "agreed on"
         )
     frame = with_target(frame, model.outcome_columns, listed_classes(model), PUBLIC_SAMPLE)
     if len(frame) < 2:
@@ -372,7 +377,7 @@ def dropped_rows(model: Model) -> str | None:
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
     """Return every numeric column. A private table's text column is refused: one odd cell must not drop a feature."""
     if schema is None:
-        raise DataError("model.features: list the columns: there is no public sample or table to take them from")
+        raise DataError("model.features: list the columns, because no public sample or table names the columns")
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:

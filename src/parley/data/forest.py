@@ -212,7 +212,7 @@ class Forest:
 def bounded_numbers(array: Floats, axes: int) -> Floats:
     """Return an array from a file if its numbers are small enough to compute with."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
-        raise ValueError("wrong shape, or numbers too large to compute with")
+        raise ValueError("an array has a wrong shape, or numbers too large to compute with")
     return array
 
 
@@ -305,7 +305,7 @@ class MarginForest(Forest):
         fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
         if not fits or not (np.abs(orders) <= LARGEST).all():
             raise DataError(
-                "model.preparation: the file has wrong orders of names: expected at most one for each column and "
+                "model.preparation: the file has wrong orders of names: expected at most one order for each column and "
                 "outcome"
             )
         first = Forest.from_arrays(arrays, columns + len(orders), outcomes)

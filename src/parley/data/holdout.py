@@ -205,7 +205,7 @@ def small_parts(parts: Iterable[tuple[int, Rows]], most: int) -> Iterator[tuple[
 
 def _require_same_size(whole: bool, table: TableSource) -> None:
     if not whole:
-        raise DataError(f"{table.where}: its number of rows changed since the table was opened; open it again")
+        raise DataError(f"{table.where}: the number of rows changed since the table was opened; open the table again")
 
 
 def counted_rows(table: TableSource, privacy: Privacy, name: str) -> CountedRows:
@@ -237,8 +237,8 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
     needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
-            f"{table.where}: its prepared rows need {needed / 1e9:.0f} GB and this machine has {memory / 1e9:.0f}; "
-            "use a folder of Parquet files, which a release streams, or fewer rows"
+            f"{table.where}: the table's prepared rows need {needed / 1e9:.0f} GB, but this machine has "
+            f"{memory / 1e9:.0f} GB; use a folder of Parquet files, which a release streams, or fewer rows"
         )
 
 

@@ -316,7 +316,7 @@ class Preparation:
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
                 raise DataError(
-                    f"{name}: column {column!r}, row {unknown[0] + 1}: not one of the agreed classes "
+                    f"{name}: column {column!r}, row {unknown[0] + 1}: the value is not one of the agreed classes "
                     f"({few_names(self.classes)}). Names are case-sensitive; fix the file or model.categories"
                 )
             return y
@@ -419,7 +419,7 @@ class Preparation:
         if self.model.holdout_by is not None:
             raise TermsError(
                 "model.holdout_by: with people held out, training rows follow from people, not from row numbers; "
-                "remove it"
+                "remove the key"
             )
         return trained_places(self.model, rows)
 
@@ -438,6 +438,6 @@ def require_records(terms: Terms, name: str, found: int, note: str = "") -> None
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(
-            f"{name}: the terms promise {declared} records, the table has {found}{note}; give the agreed table, or "
+            f"{name}: the terms promise {declared} records, but the table has {found}{note}; give the agreed table, or "
             "new terms"
         )

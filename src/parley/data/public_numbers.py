@@ -31,7 +31,7 @@ from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
 MAX_FILE_BYTES = 1 << 28  # bytes
-PIN_AGAIN = "The author of the terms can pin them again: parley plan TERMS --write TERMS2"
+PIN_AGAIN = "The author of the terms can pin the numbers again: parley plan TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
@@ -160,29 +160,30 @@ def read_pins(model: Model) -> Pins | None:
         return None
     if model.preparation is None:
         raise DataError(
-            "model.preparation: missing; these terms pin public numbers in a file: name the file that came with the "
+            "model.preparation: missing; these terms pin public numbers in a file. Name the file that came with the "
             "terms"
         )
     path = Path(model.preparation)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(
-                f"{path}: larger than {MAX_FILE_BYTES:,} bytes, so it is not a file of public numbers; check the name"
+                f"{path}: the file is larger than {MAX_FILE_BYTES:,} bytes, so it does not hold public numbers; check "
+                "the name"
             )
         content = path.read_bytes()
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be read ({error.strerror or error}); check the name and who may read it"
+            f"{path}: cannot be read ({error.strerror or error}); check the name and the permissions of the file"
         ) from None
     if model.preparation_sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise DataError(
-            f"{path}: its SHA-256 differs from model.preparation_sha256; use the file that all parties agreed on"
+            f"{path}: the file's SHA-256 differs from model.preparation_sha256; use the file that all parties agreed on"
         )
     try:
         return _arrays(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(
-            f"{path}: not a file of public numbers that parley init or parley pin wrote; check the name"
+            f"{path}: expected a file of public numbers that parley init or parley pin wrote; check the name"
         ) from None
 
 
@@ -193,7 +194,7 @@ def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     if difference is not None:
         raise StalePinsError(
             f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {difference} "
-            f"(there: the file). {PIN_AGAIN}"
+            f"(there: in the file). {PIN_AGAIN}"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}
@@ -276,6 +277,8 @@ def _require_ordered(pins: Pins) -> None:
     """Refuse ends in the wrong order and scales that are not positive: rounding makes neither."""
     for low, high in (("low", "high"), ("component_low", "component_high")):
         if low in pins and high in pins and not (pins[low] <= pins[high]).all():
-            raise DataError(f"model.preparation: a number of {low} is above that of {high}; pin the numbers again")
+            raise DataError(
+                f"model.preparation: a number of {low} is above the number of {high}; pin the numbers again"
+            )
     if not (pins["scale"] > 0).all() or not (pins["target_scale"] > 0).all():
         raise DataError("model.preparation: every scale must be above 0; pin the numbers again")

@@ -72,7 +72,7 @@ def split_consecutive(frame: pd.DataFrame, sizes: Sequence[int]) -> list[pd.Data
     """
     sizes = [whole(size, "sizes") for size in sizes]
     if sum(sizes) > len(frame):
-        raise SettingError(f"sizes add up to {sum(sizes)}, more than the {len(frame)} rows of the table")
+        raise SettingError(f"the sizes add up to {sum(sizes)}, more than the {len(frame)} rows of the table")
     ends = np.cumsum(sizes)
     return [frame.iloc[end - size : end].reset_index(drop=True) for end, size in zip(ends, sizes, strict=True)]
 

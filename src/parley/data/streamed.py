@@ -76,14 +76,18 @@ class PieceReader:
         for batch in self.table.chunk_batches(piece.chunks, self.columns, BATCH_BLOCKS * BLOCK_ROWS):
             after = place + len(batch)
             if after > end:
-                raise DataError(f"{self.table.where}: it has more rows than when the table was opened; open it again")
+                raise DataError(
+                    f"{self.table.where}: the table has more rows than when it was opened; open the table again"
+                )
             with discreet(self.table.where):
                 kept = batch if piece.kept is None else chosen_rows(batch, piece.kept.marks(place, after))
                 design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
             yield design
             place = after
         if place != end:
-            raise DataError(f"{self.table.where}: it has fewer rows than when the table was opened; open it again")
+            raise DataError(
+                f"{self.table.where}: the table has fewer rows than when it was opened; open the table again"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +154,8 @@ class StreamedDesign(Summable):
 
     def in_memory(self) -> Design:
         raise DataError(
-            "a streamed table offers only sums over its rows; for scores, open it with parley.data.sources.held_table"
+            "a streamed table offers only sums over its rows; for scores, open the table with "
+            "parley.data.sources.held_table"
         )
 
     @property

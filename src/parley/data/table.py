@@ -40,7 +40,7 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
             hint = f"did you mean {near[0]!r}?" if near else "does its first row hold the column names?"
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
-            raise DataError(f"{name}: column {column!r} appears more than once; rename one of them")
+            raise DataError(f"{name}: column {column!r} appears more than once; rename one of the columns")
     for column, kind in zip(columns, declared_types(frame, columns), strict=True):
         require_readable(kind, column, name)
 
@@ -107,8 +107,8 @@ def days(frame: Rows, column: str, written: str, name: str, gaps: bool = False) 
     if not gaps and (bad := np.flatnonzero(np.isnan(values))).size:
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
-            f"{name}: column {column!r}, row {bad[0] + 1}{more}: missing, or not a date in the format {written} "
-            "of model.dates; fix it, or set model.missing"
+            f"{name}: column {column!r}, row {bad[0] + 1}{more}: the value is missing or not a date in the format "
+            f"{written} of model.dates; fix the value, or set model.missing"
         )
     return values
 
@@ -271,9 +271,9 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         if words is not None:
             return arrow_cells.distinct_cells(words)
     except UnicodeError:
-        raise DataError(f"{name}: column {column!r}: its text is not UTF-8; convert the file") from None
+        raise DataError(f"{name}: column {column!r}: the text is not UTF-8; convert the file") from None
     except pa.ArrowException as error:  # its text may quote cells
-        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+        raise DataError(f"{name}: column {column!r}: the cells cannot be read ({type(error).__name__})") from None
     series = cast("pd.Series[Any]", _declared(frame, column, name))
     if isinstance(series.dtype, pd.CategoricalDtype):
         return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
@@ -282,7 +282,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         try:
             return np.asarray(place, dtype=np.int64), list(kinds)
         except (NotImplementedError, ValueError, OverflowError) as error:  # a time in no calendar: the text quotes it
-            raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+            raise DataError(f"{name}: column {column!r}: the cells cannot be read ({type(error).__name__})") from None
     cells = series.to_numpy(dtype=object)
     present = ~missing_cells(cells)
     return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()

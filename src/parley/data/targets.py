@@ -82,12 +82,14 @@ def class_signs(model: Model, categories: Categories, rows: Rows, name: str) -> 
         return np.where(y > 0, 1.0, -1.0)
     if model.target in categories:
         raise DataError(
-            f"{name}: column {model.target!r}, row {wrong[0] + 1}: not one of the listed names "
+            f"{name}: column {model.target!r}, row {wrong[0] + 1}: the value is not one of the listed names "
             f"({few_names(categories[model.target])}). Names are case-sensitive; fix the file or model.categories"
         )
     values = np.unique(y).size
     more = f" (the column has {values} different values: {TWO_CLASSES_HINT})" if values > 2 else ""
-    raise DataError(f"{name}: column {model.target!r}, row {wrong[0] + 1}: not a class; expected 1 or 0 (or -1){more}")
+    raise DataError(
+        f"{name}: column {model.target!r}, row {wrong[0] + 1}: the value is not a class; expected 1 or 0 (or -1){more}"
+    )
 
 
 def _coded(model: Model, categories: Categories, rows: Rows, name: str) -> Floats:
@@ -187,11 +189,12 @@ def lifetime_labels(model: Model, rows: Rows, name: str) -> Floats:
     survival = SurvivalModel.expect(model)
     column, ends = survival.event, np.array(survival.periods)
     time = numbers(rows, model.target, name, hint="a time is a number")
-    event = numbers(rows, column, name, hint="1: it happened; 0: it had not by then")
+    event = numbers(rows, column, name, hint="1: the event happened; 0: no event by then")
     wrong = np.flatnonzero(~np.isin(event, (0.0, 1.0)))
     if wrong.size:
         raise DataError(
-            f"{name}: column {column!r}, row {wrong[0] + 1}: not an event; expected 1 (it happened) or 0 (not by then)"
+            f"{name}: column {column!r}, row {wrong[0] + 1}: the value is not an event; expected 1 (the event "
+            "happened) or 0 (no event by then)"
         )
     happens = np.searchsorted(ends, time, side="left")
     happened = (event == 1) & (happens < len(ends))
@@ -203,9 +206,9 @@ def lifetime_words(model: Model) -> str:
     """Say in a sentence which event is waited for.
 
     >>> lifetime_words(SurvivalModel(kind="survival", target="days", event="died", periods=(30.0, 90.0)))
-    "Target 'days': time until 'died' (1: it happened, 0: not by then), in 2 periods that end at 30, 90."
+    "Target 'days': time until 'died' (1: the event happened, 0: no event by then), in 2 periods that end at 30, 90."
     """
     survival = SurvivalModel.expect(model)
     ends = ", ".join(f"{end:g}" for end in survival.periods)
-    waited = f"time until '{printable(survival.event)}' (1: it happened, 0: not by then)"
+    waited = f"time until '{printable(survival.event)}' (1: the event happened, 0: no event by then)"
     return f"Target '{printable(model.target)}': {waited}, in {len(survival.periods)} periods that end at {ends}."

@@ -57,5 +57,5 @@ def _weights(curvatures: Floats) -> Floats:
     after `whitening` theirs is h times the identity, up to r."""
     mean = float(curvatures.mean())
     if not mean > 0:
-        raise DataError("model.whitening: the cost of the public sample has no curvature at its best fit; use 'public'")
+        raise DataError("model.whitening: the cost of the public sample has no curvature at the best fit; use 'public'")
     return np.asarray(curvatures / mean)

@@ -18,8 +18,8 @@ from parley.validate import printable, upper
 
 # said because `parley forecast --inside` looks at the owner's own rows, which no noise protects
 DECISION_WARNING = (
-    "Others see whether you join. If you decide from your own rows, your decision reveals something about them, and no "
-    "budget covers that."
+    "Others see whether you join. A decision based on your own rows reveals information about your rows that no budget "
+    "covers."
 )
 
 
@@ -37,7 +37,7 @@ def acceptance_summary(
         exception = f", except with probability {number(failure, side='above')} ({WIDER_NOTE})"
     else:
         (low, high), exception = posterior_bounds(covered, 0.5), ""
-    callers = f"whoever holds a certificate for {learner!r} and " + (
+    callers = f"any caller with a certificate for {learner!r} and " + (
         f"the key {key[:16]}…" if key else "any key that the authority signed"
     )
     task = agreement.setup.task
@@ -56,11 +56,11 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars_sentence(terms),
         *sentences(agreement),
-        f"What it promises {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
+        f"The terms promise {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
         f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
-        f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER_UNIT else f'a {task.unit}'} "
-        f"even odds beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
+        f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER_UNIT else f'a {task.unit}'} even "
+        f"odds beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
         + task.group_promise(agreement),
         leakage_words(record_leakage(agreement.setup, owner.name), terms, task.unit),
         *([DECISION_WARNING] if terms.task == PREDICTION and not known else []),
@@ -81,9 +81,9 @@ def _limits(agreement: Agreement) -> str:
     if agreement.setup.terms.privacy.unit != OWNER_UNIT:
         return ""
     return (
-        " This covers these terms alone: with any other table of as many records the learner would see much the same. "
-        "It also covers everybody who is in your table and in no other owner's; a person in κ tables has κ times this "
-        "ε. That you take part, and with how many records, is public."
+        " The promise covers these terms alone. With any other table of the same size, the learner would see similar "
+        "answers. The promise also covers every person who is in your table and in no other owner's table. For a "
+        "person in κ tables, ε is κ times as large. Your participation and your number of records are public."
     )
 
 
@@ -93,7 +93,7 @@ def _neighbours(terms: Terms, owner: str) -> str:
     joined = edges(terms.learning.topology or "complete", everybody)
     near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
-        f"Your peer mixes the answers with what it receives and sends the mixture to the peers of "
+        "Your peer mixes your answers with the numbers that it receives and sends the mixture to the peers of "
         f"{', '.join(map(printable, near))}. In the end every owner knows every owner's point."
     )
 
@@ -103,13 +103,13 @@ def _counted(agreement: Agreement) -> list[str]:
     terms, task = agreement.setup.terms, agreement.setup.task
     lines = []
     if terms.privacy.person is not None and task.unit == Task.unit:
-        one = terms.privacy.records_per_person == 1
-        first = "first row counts" if one else f"first {terms.privacy.records_per_person:,} rows count"
+        most = terms.privacy.records_per_person
+        first = "first row of each person counts" if most == 1 else f"first {most:,} rows of each person count"
         lines.append(
-            f"Of each person only the {first}; column {printable(terms.privacy.person)!r} tells people apart. The "
-            "number of rows that count is public. The promise is about replacing a person by somebody with as many "
-            "rows and no others in the table, which leaves that number unchanged. How many rows each person has is not "
-            "protected."
+            f"Only the {first}. Column {printable(terms.privacy.person)!r} tells people apart. The number of rows that "
+            "count is public. The promise is about replacing a person by someone with as many rows and no others in "
+            "the table. Such a replacement leaves the number of rows unchanged. The promise does not protect how many "
+            "rows each person has."
         )
     return lines
 
@@ -127,9 +127,9 @@ def _noisy(agreement: Agreement) -> str:
     if terms.privacy.score_epsilon is not None:
         scored = (
             f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
-            f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest)"
+            f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest of ε)"
         )
-    return f"What leaves: {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. Nothing else."
+    return f"You send {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. You send nothing else."
 
 
 def _shared(agreement: Agreement) -> list[str]:
@@ -140,18 +140,18 @@ def _shared(agreement: Agreement) -> list[str]:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
     two, mechanism = terms.noise.draws == 2, terms.privacy.mechanism
     noise = (
-        f"two {mechanism} noises, one from each host. A host knows its own noise; the other one hides you from it as "
-        "promised, even if it works with the learner."
+        f"two {mechanism} noises, one from each host. Each host knows its own noise. The other host's noise still "
+        "protects you as promised, even from a host that works with the learner."
         if two
-        else f"one {mechanism} noise, which the hosts draw and none of them knows."
+        else f"one {mechanism} noise, which the hosts draw together and no host knows."
     )
-    shares = "two shares, one" if two else "three shares, two of them"
+    shares, received = ("two", "one") if two else ("three", "two")
     return [
-        f"What leaves: {_answers(agreement)}{scored}. Your exact "
-        f"sum, without noise, leaves in {shares} for each host. Nothing else.",
-        f"Hosts: {host_names(terms)}. One of them alone can read nothing. "
-        f"{'The two together' if two else 'Any two of these parties together'} can read your exact sum.",
-        f"What the learner gets: the sum over all owners with {noise}"
+        f"You contribute to {_answers(agreement)}{scored}. Your exact sum, without noise, is split into {shares} "
+        f"shares, and each host receives {received} of the shares. You send nothing else.",
+        f"The hosts are {host_names(terms)}. One host alone can read nothing. "
+        f"{'The two hosts' if two else 'Any two hosts'} together can read your exact sum.",
+        f"The learner receives the sum over all owners with {noise}"
         + (f" The score has laplace noise for ε = {number(terms.score_epsilon, side='above')}." if scored else ""),
     ]
 
@@ -161,8 +161,8 @@ def _copies(terms: Terms, covered: float) -> str:
     if terms.privacy.shared_records == 1:
         return ""
     return (
-        f" Together with the answers of all {terms.privacy.shared_records} owners that may hold the same record: "
-        f"ε = {number(covered, side='above')}."
+        f" The answers of all {terms.privacy.shared_records} owners that may hold the same record together have ε = "
+        f"{number(covered, side='above')}."
     )
 
 
@@ -172,13 +172,13 @@ def _smallest_epsilon(owner: Owner, terms: Terms) -> str:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
     holds = (
-        "the two hosts do not act together and neither's journal is put back to an earlier time"
+        "the two hosts do not act together and neither host's journal is rolled back"
         if terms.noise.draws == 2
         else "no two hosts act together"
     )
     return (
-        f" This is the smallest ε of all owners, because they share one noise (yours was {own}). It holds as long as "
-        f"{holds}."
+        f" All owners share one noise and therefore the smallest ε of all owners (yours was {own}). The promise holds "
+        f"as long as {holds}."
     )
 
 
@@ -193,29 +193,29 @@ def _steps(agreement: Agreement) -> list[str]:
     at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
     if most > 1:
         return [
-            f"Per answer and in total: every local step is charged as a release, so an answer of {most:,} steps costs "
-            f"ε = {step}{at}. All {releases:,} releases, ε = {total}{at}, are what is promised and debited."
+            f"Every local step is charged as a release, so an answer of {most:,} steps costs ε = {step}{at}. The "
+            f"promised and debited total of all {releases:,} releases is ε = {total}{at}."
         ]
     if learning.batches is None:
-        each = f"Per update and in total: one answer alone costs ε = {step}{at}"
-        return [f"{each}. All of them cost ε = {total}{at}, which is what is promised and debited."]
+        each = f"One answer alone costs ε = {step}{at}"
+        return [f"{each}. The promised and debited total of all answers is ε = {total}{at}."]
     if part.training.series.joint:
         return [
-            f"In total: the noise of an answer is calibrated for all answers together. The first answer spends the "
-            f"whole ε = {total}{at}, and none of it is refunded if no more are asked for."
+            "The noise of an answer is calibrated for all answers together. The first answer spends the whole ε = "
+            f"{total}{at}. Nothing is refunded if the learner asks for no more answers."
         ]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     every = counted(answers, "answer")
     if learning.poisson:
-        often = f"about {answers / (learning.batches or 1):,.0f} of {every}, and nobody else knows which"
+        often = f"about {answers / (learning.batches or 1):,.0f} of {every}, and nobody else knows which answers"
     else:
         often = f"at most {entered:,} of {every}, one per epoch"
-    people = f"; a person with {rows:,} records is in up to {min(rows * entered, answers):,}" if rows > 1 else ""
+    in_answers = counted(min(rows * entered, answers), "answer")
+    people = f". A person with {rows:,} records is in up to {in_answers}" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
-        f"Per step and in total: one answer alone costs ε = {step}{at}. A record is in {often}{people}. The total over "
-        f"all {'rounds' if learning.epochs is None else 'epochs'}{scored}, ε = {total}{at}, is what is promised and "
-        "debited."
+        f"One answer alone costs ε = {step}{at}. A record is in {often}{people}. The promised and debited total over "
+        f"all {'rounds' if learning.epochs is None else 'epochs'}{scored} is ε = {total}{at}."
     ]
 
 
@@ -225,9 +225,10 @@ def _arrivals(agreement: Agreement) -> list[str]:
         return []
     answers = len(agreement.part.training.rounds)
     return [
-        f"Answers are used as they arrive: you are asked again as soon as you have answered, at most {answers:,} "
-        "times. The noise is calibrated for exactly that many. An answer that arrives too late to be used costs as "
-        "much as any other. The learner sees when your answers arrive; the promise does not cover that."
+        "The learner uses answers as they arrive and asks you again after each answer, for at most "
+        f"{counted(answers, 'answer')}. The noise is calibrated for exactly {counted(answers, 'answer')}. An answer "
+        "that arrives too late to be used costs as much as any other answer. The learner sees when your answers "
+        "arrive, and the promise does not cover these times."
     ]
 
 
@@ -237,10 +238,10 @@ def _liars_sentence(terms: Terms) -> list[str]:
     if section is None:
         return []
     return [
-        f"Up to {section.byzantine:,} of all owners may lie: the learner combines the answers by the rule "
-        f"{section.rule!r}. Its result names owners whose answers the agreed bound"
-        f"{'' if section.spread is None else ', the stated spread'} and their noise do not explain. What you promise "
-        "does not depend on it."
+        f"Up to {section.byzantine:,} of all owners may lie. The learner combines the answers by the rule "
+        f"{section.rule!r}. The learner's result names owners whose answers the agreed "
+        f"bound{'' if section.spread is None else ', the stated spread'} and the noise do not explain. What you "
+        "promise does not depend on the rule."
     ]
 
 
@@ -255,18 +256,20 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
     already = f"{unit} = {number(before, side='above')} is already reserved."
     if cost is None and not known:
         return (
-            "What it costs: not known in zCDP, so this ledger cannot accept these terms. Of the lifetime budget "
-            f"{budget}, {already}"
+            "The cost of these terms is not known in zCDP, so this ledger cannot accept the terms. The lifetime budget "
+            f"is {budget}, of which {already}"
         )
     now = (
-        "nothing more, because these terms are already accepted."
+        "nothing more, because you have already accepted them."
         if known
         else f"{unit} = {number(cost or 0, side='above')}."
     )
-    deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is already reserved."
+    deltas = (
+        f" The lifetime δ is {number(lifetime[1])}, of which {number(reserved[1], side='above')} is already reserved."
+    )
     return (
-        f"What it costs: {now} Of the lifetime budget {budget}, {already} Reserved budget is never refunded, even if "
-        "it is not used." + (deltas if lifetime[1] > 0 and held is None else "")
+        f"These terms cost {now} The lifetime budget is {budget}, of which {already} Reserved budget is never "
+        "refunded, even if it is not used." + (deltas if lifetime[1] > 0 and held is None else "")
     )
 
 
@@ -293,13 +296,13 @@ def others_in(terms: Terms, owner: str) -> str:
     """Return who else the terms name, with how many records, at which epsilon."""
     others = [part for part in terms.owners if part.name != owner]
     if not others:
-        return "Other owners in these terms: none."
+        return "These terms name no other owners."
     listed = [
         f"{part.name} ({part.records:,} records, ε = {number(part.epsilon, side='above')})"
         for part in others[:MAX_LISTED_OWNERS]
     ]
     more = f" and {len(others) - MAX_LISTED_OWNERS:,} more" if len(others) > MAX_LISTED_OWNERS else ""
-    return f"Other owners in these terms: {', '.join(listed)}{more}. Whether they accept is not shown here."
+    return f"Other owners in these terms: {', '.join(listed)}{more}. This list does not show which owners accept."
 
 
 def left_after(books: Ledger, reservation: Reservation, known: bool) -> str:
@@ -308,15 +311,14 @@ def left_after(books: Ledger, reservation: Reservation, known: bool) -> str:
         try:
             books.require_room(reservation)
         except ParleyError as refusal:
-            return f"What is left afterwards: these terms do not fit. {refusal}."
+            return f"These terms do not fit into the lifetime budget. {refusal}."
     lifetime, reserved, held = books.lifetime, books.reserved, books.rho
     if held is not None:
         left = held[0] - held[1] - (0 if known else reservation.rho or 0)
-        return f"What is left afterwards: ρ = {number(left, side='below')} of {number(held[0], side='below')}."
+        return f"These terms leave ρ = {number(left, side='below')} of {number(held[0], side='below')}."
     cost = (0, 0) if known else (reservation.epsilon, reservation.delta)
     left, deltas = lifetime[0] - reserved[0] - cost[0], lifetime[1] - reserved[1] - cost[1]
     of_delta = f", δ = {number(deltas, side='below')} of {number(lifetime[1])}" if lifetime[1] > 0 else ""
     return (
-        f"What is left afterwards: ε = {number(left, side='below')} of {number(lifetime[0])}{of_delta}, for all "
-        "further terms."
+        f"These terms leave ε = {number(left, side='below')} of {number(lifetime[0])}{of_delta} for all further terms."
     )

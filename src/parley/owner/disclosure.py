@@ -48,14 +48,14 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
     two = terms.noise.hosts == 2
-    many, more, other = ("two", "the other", "the other host") if two else ("three", "one more", "any other host")
+    many, other = ("two", "the other host") if two else ("three", "any other host")
     if learners:
         others = join_names([printable(host.name) for host in terms.hosts if host not in learners], "or")
         warnings.append(
             TermsWarning(
                 "hosts",
-                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts. Together with {more}, "
-                f"{others}, it can read every owner's exact sums, without noise.",
+                f"The learner, {printable(learners[0].name)}, is one of the {many} hosts. Together with {others}, the "
+                "learner can read every owner's exact sums, without noise.",
             )
         )
     if owners:
@@ -65,8 +65,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             TermsWarning(
                 "hosts",
                 f"{subject} among the hosts ({names}). The guarantee holds as long as no two hosts act together, "
-                "and an "
-                f"owner that hosts counts as a host. Together with {other} it can read every owner's exact sums.",
+                "including hosts that are owners. An owner that is a host can read every owner's exact sums together "
+                f"with {other}.",
             )
         )
     return warnings
@@ -80,10 +80,10 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
     return [
         TermsWarning(
             "hosts.key",
-            f"Neither the terms nor {place} give the key of {join_names(unknown)}. Whoever holds the authority's "
-            "key can "
-            "certify itself under these names, receive what two hosts receive, and read exact sums without noise. "
-            f"Compare fingerprints over the phone (parley certs show) and write them into the terms or into {place}.",
+            f"Neither the terms nor {place} give the key of {join_names(unknown)}. Anyone who holds the authority's "
+            "key can certify itself under the names of hosts, receive the shares of two hosts, and read exact sums "
+            "without noise. Compare the hosts' fingerprints over the phone (parley certs show) and write the "
+            f"fingerprints into the terms or into {place}.",
         )
     ]
 
@@ -113,7 +113,7 @@ def limit_words(agreement: Agreement, found: Mapping[str, Any]) -> str:
         else _record_bound_words(agreement, found)
     )
     return (
-        f"{moves} an answer by at most {number(found['sensitivity'])}; the noise has scale "
+        f"{moves} an answer by at most {number(found['sensitivity'])}. The noise has scale "
         f"{number(found['noise_scale'])}."
     )
 
@@ -149,9 +149,9 @@ def place_warnings(columns: Sequence[str]) -> list[TermsWarning]:
         return []
     listed = ", ".join(printable(column) for column in columns)
     sentence = (
-        f"The rows of your table are ordered by {listed}, which its folders are named after. Another value there would "
-        "put a row elsewhere and move the rows in between. So these columns count as public, and the promise is about "
-        "all others."
+        f"The rows of your table are ordered by {listed}, which its folders are named after. Another value in these "
+        "columns would put a row elsewhere and move the rows in between. The columns therefore count as public, and "
+        "the promise covers all other columns."
     )
     return [TermsWarning("owners.data", sentence)]
 
@@ -301,5 +301,6 @@ def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
     guess = "" if factor is None else f" No guess becomes more than {number(factor, 3, 'above')} times as likely."
     return (
         f"From the answers under these terms{others}, someone who knows {knows} learns at most {bits} bits about "
-        f"{about}, on average over what it may hold (mutual information).{guess} What other terms release adds to this."
+        f"{about}, on average over all possible values (mutual information).{guess} Releases under other terms add to "
+        "these bits."
     )

@@ -228,7 +228,7 @@ def _read(file: Path) -> Note:
         return _note(about, digest=about["digest"], sketch=sketch)
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise LedgerError(
-            f"{file}: a note about a table's ledger cannot be read ({type(error).__name__}); put it back from a "
+            f"{file}: a note about a table's ledger cannot be read ({type(error).__name__}); restore the note from a "
             "backup. Nothing was spent"
         ) from None
 
@@ -259,11 +259,11 @@ class OtherBooks:
         shared = "the same table as" if self.same else "a table with some of the same rows or people as"
         found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
         if self.reserved is None:
-            return f"{found} It no longer exists, so nobody can tell what it spent."
+            return f"{found} That ledger no longer exists, so nobody can tell what it spent."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found} It reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} of it. "
-            f"A release under another ledger adds to that."
+            f"{found} That ledger reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} "
+            "of the reserve. A release under another ledger adds to the spent ε."
         )
 
 
@@ -299,11 +299,11 @@ def require_reason(found: Sequence[OtherBooks], reason: str | None, anyway: bool
     if anyway and not same:
         return REASON_WHEN_ASKED
     advice = (
-        "Release by that ledger, because a table has one lifetime budget. If there must be a second one, say why "
-        "(--other-books REASON); the reason is kept in the ledger"
+        "Use the existing ledger, because a table has one lifetime budget. If a second ledger is necessary, give a "
+        "reason with --other-books REASON; the second ledger keeps the reason"
         if same
-        else "If they are other people, say so with --other-books REASON, which is kept in the ledger (for parley "
-        "train: --force)"
+        else "If the two tables hold different people, give a reason with --other-books REASON, which the ledger keeps "
+        "(for parley train: --force)"
     )
     raise OtherBooksError(f"{(same or found)[0].sentence} {advice}. Nothing was spent")
 

@@ -198,8 +198,8 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(
-                f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would "
-                f"have none"
+                f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would have "
+                "no noise"
             )
         key, hosts, fresh_shares = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
@@ -247,7 +247,7 @@ class Owner:
     def agreement(self, terms_hash: str) -> Agreement:
         """Return the agreement with this hash, or refuse."""
         if not self.accepted(terms_hash):
-            raise UnknownTerms(f"{self.name}: nobody here accepted these terms")
+            raise UnknownTerms(f"{self.name}: nobody at this owner accepted these terms")
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
@@ -278,7 +278,8 @@ class Owner:
         expected = setup.task.features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
             raise DataError(
-                f"{self.name}: its columns differ from those of the other owners; list model.features in the terms"
+                f"{self.name}: the table's columns differ from those of the other owners; list model.features in the "
+                "terms"
             )
         train, held_out = setup.preparation.designs(self.table, terms, self.name)
         return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())

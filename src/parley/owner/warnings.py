@@ -21,7 +21,7 @@ from parley.data.holdout import CountedRows, counted_rows, parts_of
 from parley.data.sources import TableSource
 from parley.data.sources.source import column_names
 from parley.data.table import PERSON_NAME, codes, names_of
-from parley.numerals import number, percent
+from parley.numerals import counted, number, percent
 from parley.owner.disclosure import limit_words, place_warnings, role_warnings
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
@@ -93,34 +93,36 @@ def record_sentences(agreement: Agreement) -> list[str]:
     facts, terms = figures(agreement), agreement.setup.terms
     lines = [
         limit_words(agreement, facts),
-        "Ranges that values are clipped to: " + "; ".join(_range_words(agreement)) + ".",
+        "Values are clipped to these ranges: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
     lines += [] if choice is None else [choice]
     if facts["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
         lines.append(
-            f"Public sample: {name}, SHA-256 {facts['public_sha256']}. It sets ranges and scales, and must not hold "
-            f"private rows."
+            f"Public sample: {name}, SHA-256 {facts['public_sha256']}. The public sample sets ranges and scales, and "
+            "must not hold private rows."
         )
         dropped = dropped_rows(terms.model)
         lines += [] if dropped is None else [dropped]
     if facts["preparation_sha256"] is not None:
-        trees = " Trees are used as the file has them." if terms.model.trees is not None else ""
+        trees = " The trees are used exactly as the file holds them." if terms.model.trees is not None else ""
         lines.append(
-            f"Pinned public numbers: SHA-256 {facts['preparation_sha256']}. Up to rounding they equal what the public "
-            f"sample gives here, and all parties use the same ones.{trees}"
+            f"The pinned public numbers have SHA-256 {facts['preparation_sha256']}. Up to rounding, the pinned numbers "
+            "equal those that this machine computes from the public sample. All parties use the same pinned "
+            f"numbers.{trees}"
         )
     if (tree_structure := grown_here(agreement.setup.preparation)) is not None:
         lines.append(
             "The pinned trees are those that this machine grows on the public sample."
             if tree_structure
             else "The pinned trees are NOT those that this machine grows on the public sample. Another processor or "
-            "library may choose splits of equal worth, or somebody grew them on other rows: ask who wrote the terms. "
-            "They may make the model worse, or wrong about some rows. A record still lies in one leaf of each tree."
+            "library may choose other splits of equal quality, or somebody grew the trees on other rows. Ask the "
+            "author of the terms. The trees may make the model worse, or wrong about some rows. A record still "
+            "lies in one leaf of each tree."
         )
     if (worse := worse_trees(agreement.setup)) is not None:
-        lines.append(f"{worse[0].upper()}{worse[1:]}. Parley's learner refuses to train under them.")
+        lines.append(f"{worse[0].upper()}{worse[1:]}. Parley's learner refuses to train under these terms.")
     return lines
 
 
@@ -142,7 +144,7 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     figures = ", ".join(f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items())
     at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
     mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
-    verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
+    verdict = "these terms use the smaller noise" if mine == cheaper else f"{cheaper} noise would be smaller"
     return (
         f"With records clipped in {terms.privacy.clip_norm.upper()}, the noise of each number has a standard deviation "
         f"of {figures}{at}: {verdict}."
@@ -206,13 +208,17 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
         return None
     if seen.outside > MAX_SHARE_OUTSIDE or own > MAX_TABLE_OVER_RANGE * agreed:
         explanation = (
-            f"from your table's: {percent(seen.outside)} of your rows lie outside it, and your table spans "
-            f"{_times(own, agreed)} as much. "
+            f"from the range of your table. {percent(seen.outside)} of your rows lie outside the agreed range, and "
+            f"your table spans {_times(own, agreed)} as much. A wrong range makes people look alike or singles "
+            "out some people."
         )
-        return TermsWarning(about, start + explanation + "Such a range makes people look alike, or singles some out.")
+        return TermsWarning(about, start + explanation)
     if agreed > MAX_RANGE_OVER_TABLE * own > 0:
         wide = _times(agreed, own)
-        explanation = f"wider than your table's: {wide} as wide. The noise covers the whole range. Check the units."
+        explanation = (
+            f"wider than the range of your table ({wide} as wide). The noise covers the whole agreed range. Check the "
+            "units."
+        )
         return TermsWarning(about, start + explanation)
     return None
 
@@ -224,18 +230,19 @@ def budget_warning(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
         delta = number(terms.privacy.delta)
         return TermsWarning(
             "privacy.delta",
-            f"A delta of {delta} promises next to nothing: with probability {delta} the answers may reveal anything "
-            "about a person. A delta that protects is below one over the number of records, such as 1e-6.",
+            f"A delta of {delta} gives almost no protection: with probability {delta} the answers may reveal anything "
+            "about a person. To protect people, delta must be below one divided by the number of records, for example "
+            "1e-6.",
         )
     if not loud:
         return None
     worst = max(loud, key=loud.__getitem__)
-    others = f" (and of {len(loud) - 1} more)" if len(loud) > 1 else ""
+    others = f" (and of {counted(len(loud) - 1, 'more owner')})" if len(loud) > 1 else ""
     epsilon = number(float(loud[worst]))
     return TermsWarning(
         f"owners.{worst}.epsilon",
-        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may "
-        f"turn even odds about a person into e^{epsilon} to 1. An epsilon that protects is below 10.",
+        f"An epsilon of {epsilon} gives the people of {printable(worst)}{others} almost no protection: the answers may "
+        f"turn even odds about a person into odds of e^{epsilon} to 1. To protect people, epsilon must be below 10.",
     )
 
 
@@ -244,8 +251,8 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
     return [
         TermsWarning(
             f"model.class_weight.{name}",
-            f"Records of class {name} count {number(weight)} times. With weights far from 1, answers are about one "
-            "class, or about nobody.",
+            f"Each record of class {name} counts {number(weight)} times. With class weights far from 1, answers "
+            "describe only one class, or no class.",
         )
         for name, weight in sorted(class_weight.items())
         if not 1 / MAX_CLASS_WEIGHT <= weight <= MAX_CLASS_WEIGHT
@@ -262,7 +269,7 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
         return []
     sentence = (
         f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Check that your table "
-        "spells the name in the same way."
+        "spells the class name as the terms do."
     )
     return [TermsWarning("model.positive", sentence)]
 
@@ -285,7 +292,7 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
             warnings.append(
                 TermsWarning(
                     f"model.categories.{column}",
-                    f"{known}. Check how they are spelled there: capitals, spaces, commas, another language.",
+                    f"{known}. Check how the table spells the names: capitals, spaces, commas or another language.",
                 )
             )
     return warnings
@@ -302,7 +309,7 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
     missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
-    return f"In your table {missing:,} of {rows:,} {what}. This number stays with you and is never sent."
+    return f"In your table {missing:,} of {rows:,} {what}. The number stays with you and is never sent."
 
 
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
@@ -318,7 +325,7 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
             "an answer counts records instead of averaging them."
         )
     else:
-        relation = f"is {_times(clip, usual)} larger than a typical record, so it limits nobody. Check the units."
+        relation = f"is {_times(clip, usual)} larger than a typical record, so the clip limits nobody. Check the units."
     return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {relation}")]
 
 
@@ -377,9 +384,10 @@ def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning
     if not named:
         return None
     sentence = (
-        f"Column {printable(named[0])!r} may tell people apart, but the terms name no such column. They protect single "
-        f"rows: someone with m rows has m times the epsilon{' and a larger delta' if terms.privacy.delta > 0 else ''}. "
-        "If people may have several rows, name the column."
+        f"Column {printable(named[0])!r} may tell people apart, but the terms name no column that identifies people. "
+        "The terms protect single rows: someone with m rows has m times the "
+        f"epsilon{' and a larger delta' if terms.privacy.delta > 0 else ''}. If people may have several rows, name the "
+        "column."
     )
     return TermsWarning("privacy.person", sentence)
 
@@ -395,7 +403,7 @@ def alike_people(table: TableSource, column: str | None, name: str) -> list[Term
         return []
     sentence = (
         f"{several:,} names in column {printable(str(column))!r} differ from another name only by capitals, spaces or "
-        "decimals. Each counts as another person: write every person's name in one way."
+        "decimals. Each spelling counts as another person. Write every person's name in one way."
     )
     return [TermsWarning("privacy.person", sentence)]
 
@@ -412,7 +420,7 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
     if not share > MAX_SHARE_FAMILIAR:
         return []
     sentence = (
-        f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold "
+        f"{percent(share)} of the public sample's rows occur exactly once in your table. A public sample must hold "
         "nobody's private rows."
     )
     return [TermsWarning("model.public", sentence)]

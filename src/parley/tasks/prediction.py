@@ -118,22 +118,24 @@ def _cells(agreement: Agreement) -> list[str]:
         coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
         if isinstance(forest, MarginLines):
             notes.append(
-                "The columns of a record are then centred, scaled, and clipped to the range of public rows. What "
-                f"{counted(forest.margin.trees, 'tree')} predict for it is one more column per outcome ({origin}). The "
-                f"norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in L2."
+                "The columns of a record are then centred, scaled, and clipped to the range of public rows. The "
+                f"prediction of {counted(forest.margin.trees, 'tree')} for the record is one more column per outcome "
+                f"({origin}). The norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in "
+                "L2."
             )
-            return [*notes, "Training starts at what the trees predict, and a penalty pulls towards it."]
+            return [*notes, "Training starts at the trees' predictions, and a penalty pulls towards these predictions."]
         notes.append(
-            f"A record is then {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
-            "leaves in all), and 0 in all other leaves. That bounds its norm, whatever its cells hold."
+            f"A record then has {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
+            "leaves in all), and 0 in all other leaves. The values bound the record's norm, whatever its cells hold."
         )
         if isinstance(forest, MarginForest):
             notes.append(
-                f"What {forest.margin.trees:,} more trees predict for it is summed into a public margin: one column "
-                f"per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a fixed weight."
+                f"The predictions of {forest.margin.trees:,} more trees for the record are summed into a public "
+                f"margin: one column per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a "
+                "fixed weight."
             )
         if preparation.origin is not None:
-            notes.append("Training starts at their public leaf values, and a penalty pulls towards them.")
+            notes.append("Training starts at the trees' public leaf values, and a penalty pulls towards these values.")
     return notes
 
 

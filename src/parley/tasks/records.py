@@ -237,13 +237,13 @@ def packed_scale(length: int, off_diagonal: float) -> Floats:
 
 def several_recordings(setup: Setup, name: str) -> str:
     """Say what m recordings at this owner are promised: m times the epsilon, and which delta."""
-    sentence = " Somebody with m recordings is promised m times that ε"
+    sentence = " For a person with m recordings, ε is m times as large"
     if not setup.terms.privacy.delta > 0:
         return f"{sentence}."
     deltas = {several: recordings_delta(setup, name, several) for several in GROUP_SIZES}
     listed = ", ".join(f"{number(delta, side='above')} for m = {several}" for several, delta in deltas.items())
     nothing = "; a δ of 1 promises nothing" if max(deltas.values()) == 1 else ""
-    return f"{sentence}, with a δ that grows: {listed}{nothing}."
+    return f"{sentence}, and δ grows: {listed}{nothing}."
 
 
 def recordings_delta(setup: Setup, name: str, several: int) -> float:

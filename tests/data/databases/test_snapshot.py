@@ -210,18 +210,18 @@ def test_a_folder_is_refused_that_holds_other_files_than_its_manifest_lists(loan
     take(loans, ALL, tmp_path / "table")
     part = tmp_path / "table" / "part-000000.parquet"
     (tmp_path / "table" / "part-000001.parquet").write_bytes(part.read_bytes())
-    with pytest.raises(DataError, match="its files differ from those listed"):
+    with pytest.raises(DataError, match="the snapshot's files differ from those listed"):
         len(find_source(tmp_path / "table"))
     (tmp_path / "table" / "part-000001.parquet").unlink()
     pq.write_table(pq.read_table(part).slice(1), part)
-    with pytest.raises(DataError, match="its files differ from those listed"):
+    with pytest.raises(DataError, match="the snapshot's files differ from those listed"):
         find_source(tmp_path / "table").digest()
-    with pytest.raises(DataError, match="its files differ from those listed"):
+    with pytest.raises(DataError, match="the snapshot's files differ from those listed"):
         find_source(tmp_path / "table").frame()
     take(loans, ALL, tmp_path / "columns")
     part = tmp_path / "columns" / "part-000000.parquet"
     pq.write_table(pq.read_table(part).drop_columns("paid"), part)
-    with pytest.raises(DataError, match="its files differ from those listed"):
+    with pytest.raises(DataError, match="the snapshot's files differ from those listed"):
         len(find_source(tmp_path / "columns"))
     part.write_bytes(b"PAR1")
     with pytest.raises(DataError, match="cannot be read as parquet"):

@@ -48,7 +48,7 @@ def test_a_uri_that_holds_a_password_is_refused_by_one_sentence(uri):
     ],
 )
 def test_what_is_not_known_behind_a_uri_is_refused(uri):
-    with pytest.raises(SettingError, match="is not known here and might be a password") as error:
+    with pytest.raises(SettingError, match="is unknown and might be a password") as error:
         parse_uri(uri)
     assert "Sesame" not in str(error.value)
 
@@ -89,7 +89,7 @@ def test_the_server_is_known_without_the_account(uri, host, monkeypatch):
 @pytest.mark.parametrize("uri", ["", "loans.db", "postgresql:", "postgresql://db:Sesame/loans", "7:x"])
 def test_what_is_no_uri_is_refused(uri):
     with pytest.raises(
-        SettingError, match=r"^--uri: not a database address; expected for example postgresql://user@host"
+        SettingError, match=r"^--uri: expected a database address, for example postgresql://user@host"
     ) as error:
         parse_uri(uri)
     assert "Sesame" not in str(error.value)

@@ -128,7 +128,7 @@ def test_a_long_file_is_the_same_table_and_is_watched(wide, tmp_path):
     assert watched.unchanged()
     changing.write_bytes(path.read_bytes() + b"1,2\n")
     assert not watched.unchanged()
-    with pytest.raises(DataError, match=r"t\.csv: it changed since the table was opened"):
+    with pytest.raises(DataError, match=r"t\.csv: the file changed since the table was opened"):
         watched.digest()
 
 
@@ -159,7 +159,7 @@ def test_separators_and_encodings_are_seen_in_the_line_of_names_or_asked_for(tmp
     pd.testing.assert_frame_equal(asked.frame(), table, check_dtype=False)
     assert read.digest() != asked.digest()  # what is asked for changes what bytes mean
     if not shown:
-        with pytest.raises(DataError, match="its header is not UTF-8; state its encoding"):
+        with pytest.raises(DataError, match="the header is not UTF-8; state the file's encoding"):
             open_table(path)
 
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path):
     [
         (f"1,2\n3,4\n\n5,6,{SECRET}\n", "a row has more cells than the header (first: row 3);"),
         (f"1,2\n{SECRET}\n", "a row has fewer cells than the header (first: row 2);"),
-        (f'1,2\n3,"{SECRET}\n', "it ends inside a quoted cell"),
+        (f'1,2\n3,"{SECRET}\n', "the file ends inside a quoted cell"),
         (f"1,2\n{SECRET},\udcff\n", "cannot be read as csv"),
         (f"1,2,\n3,4,{SECRET}\n", "a row has more cells than the header"),
     ],

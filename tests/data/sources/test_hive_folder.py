@@ -108,9 +108,9 @@ def test_the_digest_knows_what_folders_are_called(hive):
 @pytest.mark.parametrize(
     ("paths", "said"),
     [
-        (["year=2023/0.parquet", "area=s/0.parquet"], "its columns or their types differ"),
-        (["year=2023/0.parquet", "0/0.parquet"], "its columns or their types differ"),
-        (["year=2023/area=s/0.parquet", "area=s/year=2023/0.parquet"], "its columns or their types differ"),
+        (["year=2023/0.parquet", "area=s/0.parquet"], "the columns or their types differ"),
+        (["year=2023/0.parquet", "0/0.parquet"], "the columns or their types differ"),
+        (["year=2023/area=s/0.parquet", "area=s/year=2023/0.parquet"], "the columns or their types differ"),
         (["x=1/0.parquet"], "column 'x' appears more than once"),
         (["year=1/year=2/0.parquet"], "column 'year' appears more than once"),
     ],

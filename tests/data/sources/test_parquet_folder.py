@@ -63,7 +63,7 @@ def test_files_of_other_types_are_named(tmp_path):
     table = regression_table(400)
     folder = write_folder(tmp_path / "table", table)
     another(folder / "part-1.parquet", table.iloc[200:].astype({"x1": "float32"}))
-    with pytest.raises(DataError, match=r"part-1\.parquet: its columns or their types differ"):
+    with pytest.raises(DataError, match=r"part-1\.parquet: the columns or their types differ"):
         parley.Owner("a", folder).prepare(make_terms(400))
 
 
@@ -94,5 +94,5 @@ def test_how_a_folder_is_read_does_not_hang_on_what_its_cells_hold(tmp_path):
 def test_a_folder_whose_files_declare_other_types_is_refused_by_its_schema(tmp_path):
     for name, kind in (("1.parquet", pa.int64()), ("2.parquet", pa.int32())):
         pq.write_table(pa.table({"x": pa.array([1, 2], kind)}), tmp_path / name)
-    with pytest.raises(DataError, match=r"its columns or their types differ from those of 1\.parquet"):
+    with pytest.raises(DataError, match=r"the columns or their types differ from those of 1\.parquet"):
         len(open_table(tmp_path))

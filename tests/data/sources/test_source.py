@@ -93,12 +93,12 @@ def test_rows_that_do_not_come_or_come_twice_are_noticed(monkeypatch):
     """The sensitivity counts on every row being there once, whoever wrote the source."""
     table = regression_table(3000)
     monkeypatch.setattr(Streamed, "short", 1)
-    with pytest.raises(DataError, match="table: it has fewer rows"):
+    with pytest.raises(DataError, match="table: the table has fewer rows"):
         gradient(Streamed(table), len(table))
     with pytest.raises(DataError, match="its number of rows changed"):
         list(parts_of(Streamed(table), ["y"]))
     monkeypatch.setattr(Streamed, "short", 0)
     monkeypatch.setattr(Streamed, "chunks", (Chunk(1500), Chunk(1500)))
     monkeypatch.setattr(Streamed, "chunk_batches", lambda self, chunks, columns, at_once: iter([self.held, self.held]))
-    with pytest.raises(DataError, match="table: it has more rows"):
+    with pytest.raises(DataError, match="table: the table has more rows"):
         gradient(Streamed(table), len(table))

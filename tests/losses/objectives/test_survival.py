@@ -168,7 +168,7 @@ def test_labels_follow_the_ends_of_the_periods():
     assert design.weight.tolist() == [1] * 10 + [0]
     _, design = prepared(patients(3).assign(event=[1.0, np.nan, 0.0]))
     assert (design.untargeted, design.weight.tolist()) == (1, [1, 0, 1])
-    with pytest.raises(DataError, match=r"'event', row 2: not an event; expected 1 \(it happened\) or 0"):
+    with pytest.raises(DataError, match=r"'event', row 2: the value is not an event; expected 1 \(the event"):
         prepared(patients(3).assign(event=[1.0, 2.0, 0.0]))
 
 

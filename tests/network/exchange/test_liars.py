@@ -59,16 +59,19 @@ LIES = {
     # Xi = 4, scale 16/15: noise reaches 31 at most
     "large": (lambda reply: values(reply, [0.0, 160.0, 0.0]), HUGE.format(1)),
     "not a number": (lambda reply: values(reply, [0.0, np.nan, 0.0]), "expected 3 finite numbers"),
-    "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
-    "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
-    "never answered": (lambda reply: account(reply, answered=0), "reports as its last answered round 0, after round 1"),
+    "nothing spent": (lambda reply: account(reply, spent="0"), "reports epsilon 0 spent by round 1"),
+    "too much spent": (lambda reply: account(reply, spent="1"), "reports epsilon 1 spent by round 1"),
+    "never answered": (
+        lambda reply: account(reply, answered=0),
+        "reports round 0 as its last answered round, but was last asked for round 1",
+    ),
     "all answered": (
         lambda reply: account(reply, answered=8, spent="1"),
-        "reports as its last answered round 8, after round 1",
+        "reports round 8 as its last answered round, but was last asked for round 1",
     ),
-    "another budget": (lambda reply: account(reply, epsilon="2"), "its account has epsilon 2 and 8 rounds"),
+    "another budget": (lambda reply: account(reply, epsilon="2"), "the account has epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer reports"),
-    "shorter ledger": (shrunk, "its ledger was rolled back"),
+    "shorter ledger": (shrunk, "the owner's ledger was rolled back"),
 }
 
 
@@ -130,7 +133,7 @@ def test_the_command_ends_without_a_model_and_names_the_liar(banks):
     said = banks.fail("--save", str(model))
     for host in hosts:
         host.close()
-    assert "round 1: b: its answer to round 1 is larger than" in " ".join(said.split())
+    assert "round 1: b: the answer to round 1 is larger than" in " ".join(said.split())
     assert not model.exists()
     assert not (banks.folder / "terms.checkpoint").exists()
 
@@ -207,8 +210,8 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     running.process.join(60)
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
-    assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore, which counts them as spent (--assume-spent); these terms are over" in said
+    assert "a: the owner's ledger was rolled back. It had" in said
+    assert "parley owner restore, which counts them as spent (--assume-spent). These terms have ended" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 
@@ -221,7 +224,7 @@ def test_a_ledger_put_back_between_two_runs_ends_the_second(running):
     put_back(running, "a", running.folder / "a.old")
     running.start("a")
     said = " ".join(running.fail("--resume").split())
-    assert "before the first round: a: its ledger was rolled back: it had" in said
+    assert "before the first round: a: the owner's ledger was rolled back. It had" in said
     assert running.ledger("a").account(running.terms.hash).answers == 0
 
 
@@ -298,7 +301,9 @@ def test_a_ledger_that_outgrew_what_it_had_is_told_by_its_hash_when_a_run_is_res
     grow(machine, banks, (1, 2, 3, 4))
     first.close()
     second = machine.federation(heads, {"a": 2, "b": 2})
-    with pytest.raises(ContradictionError, match=r"a: its ledger was rolled back: it had 4 rows, ending in .*there"):
+    with pytest.raises(
+        ContradictionError, match=r"a: the owner's ledger was rolled back. It had 4 rows, ending in .*in this row"
+    ):
         second.fetch_statements()
     second.close()
     blind = machine.federation()  # who lost its checkpoint knows nothing that could differ
@@ -318,7 +323,7 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
         assert [answer.owner for answer in run.ask(machine.round(k))] == ["b"]
     grow(machine, banks, (3, 4))
     machine.peers["a"].reachable = True
-    with pytest.raises(ContradictionError, match="round 5: a: its ledger was rolled back"):
+    with pytest.raises(ContradictionError, match="round 5: a: the owner's ledger was rolled back"):
         run.ask(machine.round(5))
     run.close()
 
@@ -332,7 +337,7 @@ def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine,
     run.ask(machine.round(2))
     assert run.catch_up() == ["a"]
     grow(machine, banks, ())
-    with pytest.raises(ContradictionError, match="a: its ledger was rolled back"):
+    with pytest.raises(ContradictionError, match="a: the owner's ledger was rolled back"):
         run.catch_up()
     run.close()
 
@@ -363,7 +368,7 @@ def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, b
     owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [LocalOwner(owner), machine.open("b")]
     late = Federation(machine.setup, peers, 5.0, lambda sentence: None, heads)
-    with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):
+    with pytest.raises(ExchangeError, match=r"a: the owner's ledger was rolled back. .* does not know these terms"):
         late.fetch_statements()
     late.close()
     for peer in peers:

@@ -91,7 +91,7 @@ def test_where_nobody_may_lie_such_an_answer_ends_the_run(tmp_path):
     terms, owners = agreed(tmp_path, {})
     run = prepare_run(terms, tmp_path / "kept")
     with pytest.raises(
-        ContradictionError, match="e: its answer to round 1 is larger than the agreed bound plus noise can explain"
+        ContradictionError, match="e: the answer to round 1 is larger than the agreed bound plus noise can explain"
     ):
         learned(run, lying(run, owners, 1.01))
 

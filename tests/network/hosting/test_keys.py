@@ -128,7 +128,7 @@ def test_settings_that_contradict_the_terms_are_refused_before_anything_is_debit
     settings = load_owner(consortium.folder / "a.toml")
     owner, delivery = open_owner(settings), open_delivery(settings)
     owner.accept(terms)
-    with pytest.raises(SettingError, match=r"hosts: h1: the fingerprint is .*, the terms say 0000"):
+    with pytest.raises(SettingError, match=r"hosts: h1: the fingerprint is .*, but the terms give 0000"):
         answer_or_deliver(owner, ask(terms), delivery)
     assert owner.ledger.account(terms.hash).answers == 0
     delivery.close()
@@ -208,7 +208,7 @@ def test_without_pins_nobody_is_two_hosts(consortium, way):
     owner.accept(terms)
     learner = find_hosts(terms, consortium.folder / "addresses.toml")
     try:
-        with pytest.raises(CertificateError, match="who is two hosts reads every answer"):
+        with pytest.raises(CertificateError, match="a party that is two hosts can read every answer"):
             answer_or_deliver(owner, query, delivery)
         refused = [_refusal(lambda line=line: line.open(terms.hash, 1, query.content, 3, 5)) for line in learner]
         assert CertificateError in refused
@@ -263,7 +263,7 @@ def test_one_key_for_two_hosts_is_refused_wherever_it_is_written(consortium):
     with pytest.raises(SettingError, match="have the same key"):
         consider(mine, load_host(folder / "h0.toml"))
     two_names(consortium, "h0", "h1")
-    with pytest.raises(CertificateError, match="it also names the host 'h1', too"):
+    with pytest.raises(CertificateError, match="the certificate also names the host 'h1'"):
         consider(consortium.write_terms(horizon=2, epsilon=5.0), load_host(folder / "h0.toml"))
 
 

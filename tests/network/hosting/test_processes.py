@@ -61,7 +61,7 @@ def test_a_host_alone_says_that_it_is_not_ready_and_counts_rounds_afterwards(con
     with pytest.raises(urllib.error.HTTPError) as alone:
         page(port, "ready")
     with alone.value:
-        assert "are not reached" in alone.value.read().decode()
+        assert "cannot be reached" in alone.value.read().decode()
     consortium.start_hosts("h1", "h2")
     consortium.start()
     consortium.learn()

@@ -50,14 +50,16 @@ def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
         certificate_authority.make_authority(authority, "Again", 10)
     with pytest.raises(CertificateError, match="already exists"):
         certificate_authority.make_request(authority, "bank-a")
-    with pytest.raises(CertificateError, match="a certificate for 'bank-a' exists"):
+    with pytest.raises(CertificateError, match="a certificate for 'bank-a' already exists"):
         certificate_authority.issue(authority, authority / "bank-a.csr", 10)
     assert {path: path.read_bytes() for path in authority.iterdir() if path.is_file()} == before
     certificate_authority.make_request(authority, "BANK-A")
     for moved in (False, True):  # the certificate's file may be anywhere
         if moved:
             (authority / "bank-a.crt").rename(authority / "bank-a.old")
-        with pytest.raises(CertificateError, match="a certificate for 'BANK-A' exists; renew it, or revoke it"):
+        with pytest.raises(
+            CertificateError, match="a certificate for 'BANK-A' already exists; renew the certificate, or revoke it"
+        ):
             certificate_authority.issue(authority, authority / "BANK-A.csr", 10)
     certificate_authority.revoke(authority, "bank-a", 10)
     assert certificates.names(certificate_authority.issue(authority, authority / "BANK-A.csr", 10)[1]) == ("BANK-A",)
@@ -66,7 +68,7 @@ def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
 @pytest.mark.parametrize("left", ["crt", "crl", "key"])
 def test_an_authority_or_a_request_is_made_whole_or_not_at_all(tmp_path, left):
     (tmp_path / f"ca.{left}").write_text("theirs")
-    with pytest.raises(CertificateError, match=f"ca.{left}: already exists"):
+    with pytest.raises(CertificateError, match=f"ca.{left}: the file already exists"):
         certificate_authority.make_authority(tmp_path, "Test", 10)
     (tmp_path / "bank-a.csr").write_text("theirs")
     with pytest.raises(CertificateError, match=r"move the old one away, or write elsewhere with --out"):
@@ -83,7 +85,7 @@ def test_names_are_those_of_the_terms(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["10.0.0.1", "999.1.2.3"])
 def test_names_like_addresses_are_refused_because_tls_would_not_match_them(tmp_path, name):
-    with pytest.raises(CertificateError, match="looks like an IP address"):
+    with pytest.raises(CertificateError, match="TLS does not accept an IP address"):
         certificate_authority.make_request(tmp_path, name)
     certificate_authority.make_request(tmp_path, f"bank-{name}")
 
@@ -105,10 +107,10 @@ def test_an_identity_is_checked_before_it_is_used(authority, tmp_path_factory):
         member(folder, name, days)
     certificates.check_identity(identity(authority), "bank-a")
     for wrong, name, sentence in (
-        (identity(authority), "bank-b", "it is for bank-a, not for 'bank-b'"),
+        (identity(authority), "bank-b", "the certificate is for bank-a, not for 'bank-b'"),
         (identity(authority), "Bank-A", "it is for bank-a, not for 'Bank-A'"),
-        (identity(authority, key=authority / "bank-b.key"), "bank-a", "not the key of"),
-        (identity(authority, authority=elsewhere / "ca.crt"), "bank-a", "not issued by the authority"),
+        (identity(authority, key=authority / "bank-b.key"), "bank-a", "the key does not belong to"),
+        (identity(authority, authority=elsewhere / "ca.crt"), "bank-a", "did not issue this certificate"),
         (identity(authority, "old"), "old", "expired on"),
         (identity(authority, certificate=authority / "ca.crt", key=authority / "ca.key"), "ca", "for an authority"),
     ):
@@ -135,7 +137,7 @@ def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, m
     certificates.check_identity(identity(tmp_path), "bank-a")
     for Clock.shift, sentence in (
         (timedelta(days=-1), "check the clock"),
-        (timedelta(days=21), r"ca.crt: expired on"),
+        (timedelta(days=21), r"ca.crt: the certificate expired on"),
     ):
         with pytest.raises(CertificateError, match=sentence):
             certificates.check_identity(identity(tmp_path), "bank-a")
@@ -151,10 +153,10 @@ def test_a_revocation_takes_all_certificates_of_a_name_back_and_frees_it_for_a_n
     with pytest.raises(CertificateError, match="a certificate of this key was revoked"):
         certificate_authority.issue(authority, authority / "bank-a.csr", 10)
     path.write_bytes(stolen)
-    with pytest.raises(CertificateError, match="it was revoked"):
+    with pytest.raises(CertificateError, match="the certificate was revoked"):
         certificate_authority.renew(authority, path, 10)
     careful = identity(authority, revoked=authority / "ca.crl")
-    with pytest.raises(CertificateError, match="the authority revoked it"):
+    with pytest.raises(CertificateError, match="the authority revoked this certificate"):
         certificates.check_identity(careful, "bank-a")
     certificates.check_identity(identity(authority, "bank-b", revoked=authority / "ca.crl"), "bank-b")
     for file in (path, authority / "bank-a.csr", authority / "bank-a.key"):
@@ -201,9 +203,9 @@ def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, 
     for make, sentence in (
         (
             lambda: (authority / "ca.crl").write_bytes((elsewhere / "ca.crl").read_bytes()),
-            "that the authority did not sign",
+            "the authority did not sign this revocation list",
         ),
-        (lambda: (authority / "ca.crl").write_text("junk"), "not a revocation list"),
+        (lambda: (authority / "ca.crl").write_text("junk"), "expected a revocation list"),
         (lambda: [(authority / "ca.crl").unlink(), certificate_authority.revoke(authority, None, -1)], "out of date"),
     ):
         make()
@@ -222,7 +224,7 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
         lambda: certificates.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
-        with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one PEM block"):
+        with pytest.raises(CertificateError, match=r"ca.crl: the file holds more than one PEM block"):
             work()
     ca = certificates.read_certificate(authority / "ca.crt")
     plain = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(datetime.now(UTC))
@@ -233,7 +235,7 @@ def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(au
         lambda: certificates.revoked_serials(careful),
         lambda: certificate_authority.revoke(authority, None, 30),
     ):
-        with pytest.raises(CertificateError, match=r"without a number; expected one that `parley certs revoke` made"):
+        with pytest.raises(CertificateError, match=r"has no number; expected a list that `parley certs revoke` made"):
             work()
     (authority / "ca.crl").unlink()
     with pytest.raises(CertificateError, match=r"ca.crl: no such file; expected the authority's revocation list"):
@@ -252,7 +254,7 @@ def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_fa
     (authority / "foreign").write_bytes(foreign)
     (authority / "all.crt").write_bytes((authority / "ca.crt").read_bytes() + (authority / other).read_bytes())
     with pytest.raises(
-        CertificateError, match=r"all.crt: it holds more than one PEM block; expected a certificate alone"
+        CertificateError, match=r"all.crt: the file holds more than one PEM block; expected only a certificate"
     ):
         certificates.check_identity(identity(authority, authority=authority / "all.crt"), "bank-a")
 
@@ -264,7 +266,7 @@ def test_an_authority_is_not_renewed_and_signs_nothing_after_its_end(authority, 
     assert sorted(authority.rglob("*")) == before
     ended = tmp_path_factory.mktemp("ended")
     certificate_authority.make_authority(ended, "Test", -1)
-    with pytest.raises(CertificateError, match=r"ca.crt: expired on .* needs a new authority"):
+    with pytest.raises(CertificateError, match=r"ca.crt: the certificate expired on .* needs a new authority"):
         member(ended, "bank-a")
     assert not list(ended.rglob("bank-a.crt"))
 
@@ -279,12 +281,12 @@ def test_strangers_and_junk_are_not_renewed(authority, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     certificate_authority.make_authority(elsewhere, "Test", 3650)
     foreign, _ = member(elsewhere, "bank-a")
-    with pytest.raises(CertificateError, match="not a certificate of this authority"):
+    with pytest.raises(CertificateError, match="expected a certificate that this authority issued"):
         certificate_authority.renew(authority, foreign, 10)
     (authority / "junk.csr").write_text("junk")
-    with pytest.raises(CertificateError, match="not a certificate request"):
+    with pytest.raises(CertificateError, match="expected a certificate request"):
         certificate_authority.issue(authority, authority / "junk.csr", 10)
-    with pytest.raises(CertificateError, match="not a certificate in PEM"):
+    with pytest.raises(CertificateError, match="expected a certificate in PEM"):
         certificates.read_certificate(authority / "junk.csr")
 
 

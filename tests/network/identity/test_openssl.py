@@ -44,8 +44,8 @@ def test_openssl_stands_in_for_parley_certs(bank, tmp_path):
     for name in ("a", "learner"):
         check_identity(listed(bank, name), name)
     assert len(bank.learn()["theta"]) == 3
-    with pytest.raises(CertificateError, match="it is for learner, not for 'a'"):
+    with pytest.raises(CertificateError, match="the certificate is for learner, not for 'a'"):
         check_identity(bank.identity("learner"), "a")
     typed(f"{REVOKE} -revoke learner.crt && {REVOKE} -gencrl -out ca.crl", tmp_path)
-    with pytest.raises(CertificateError, match="the authority revoked it"):
+    with pytest.raises(CertificateError, match="the authority revoked this certificate"):
         check_identity(listed(bank, "learner"), "learner")

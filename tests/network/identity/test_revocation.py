@@ -40,7 +40,7 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     lists.append((folder / "ca.crl").read_bytes())
     assert revocations.revokes(thief)
     for wrong, sentence in (
-        (lists[0], "not newer than the one in force"),
+        (lists[0], "not newer than the list in force"),
         (lists[0] + lists[1], "more than one PEM block"),
     ):
         put(folder, wrong)
@@ -54,7 +54,7 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     certificate_authority.revoke(folder, None, 30)
     assert certificates.list_number(certificates.read_revocations(folder / "ca.crl", revocations._authority)) == 2
     assert revocations.revokes(thief)
-    assert "not newer than the one in force" in warnings.pop()
+    assert "not newer than the list in force" in warnings.pop()
     put(folder, lists[1])  # the same once more is no news
     assert revocations.revokes(thief)
     certificate_authority.revoke(folder, "a", 30)

@@ -40,4 +40,4 @@ def test_new_settings_name_the_list_and_who_stays_off_the_network_needs_no_certi
     settings.write_text(settings.read_text().replace("listen =", "# listen ="))
     assert load_owner(settings).identity is None
     served = CliRunner().invoke(app, ["owner", "serve", str(settings)])
-    assert "needs `listen`, `socket` or both" in str(served.exception)
+    assert "expected `listen`, `socket` or both" in str(served.exception)

@@ -39,7 +39,7 @@ def test_a_question_needs_a_hash(terms):
 
 @pytest.mark.parametrize("place", [(0, 0), (1 << 31, 0), (1, 1 << 16)])
 def test_a_question_needs_a_place(place):
-    with pytest.raises(Malformed, match="a round from 1 and a step of it"):
+    with pytest.raises(Malformed, match="a round from 1 and a step of the round"):
         messages.read_question(messages.write_question(RUN.terms_hash, place))
 
 
@@ -51,7 +51,7 @@ def test_refusals_keep_their_kind(refusal):
 
 def test_something_else_is_a_contradiction():
     for other in (messages.write_reply(alive="a"), wire.PeerReply().SerializeToString()):
-        with pytest.raises(ContradictionError, match="a: sent something other"):
+        with pytest.raises(ContradictionError, match="a: expected the message of"):
             read(other)
 
 

@@ -85,8 +85,8 @@ def test_new_files_that_do_not_fit_change_nothing_and_are_told_of(bank, wrong, t
     certificate_authority.make_request(other, "a")
     certificate_authority.issue(other, other / "a.csr", 50)
     words = {
-        "damaged": "not a certificate in PEM form",
-        "foreign": "not issued by the authority",
+        "damaged": "expected a certificate in PEM form",
+        "foreign": "did not issue this certificate",
         "readable": "other accounts may read this key",
         "missing": "no such file",
         "ended": "expired on",

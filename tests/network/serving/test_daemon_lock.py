@@ -51,10 +51,10 @@ def test_two_daemons_share_no_ledger_no_port_and_no_socket(bank):
     parley.Ledger(bank.folder / "other.ledger", lifetime=1).close()
     other = settings.read_text().replace("a.ledger", "other.ledger")
     (bank.folder / "port.toml").write_text(other.replace("a.sock", "other.sock"))
-    with pytest.raises(AssertionError, match="cannot listen there"):
+    with pytest.raises(AssertionError, match="cannot listen at this address"):
         bank.start("port")
     (bank.folder / "sock.toml").write_text(other.replace(str(bank.ports["a"]), "0"))
-    with pytest.raises(AssertionError, match=r"a.sock: cannot listen there"):
+    with pytest.raises(AssertionError, match=r"a.sock: another daemon already listens"):
         bank.start("sock")
     terms = bank.write_terms()
     bank.accept(terms, relay=True)

@@ -170,7 +170,9 @@ def test_a_served_line_is_not_counted_among_strangers(opened, monkeypatch):
 
 def test_a_second_daemon_at_the_same_address_is_refused(opened):
     front, lines, echo, _ = opened
-    with pytest.raises(ExchangeError, match="cannot listen there; is the address right, and does another daemon run"):
+    with pytest.raises(
+        ExchangeError, match="cannot listen at this address; check the address and whether another daemon runs"
+    ):
         Front(f"127.0.0.1:{front.port}", echo.path, lines)
     everywhere = Front("0.0.0.0:0", echo.path, lines)
     assert everywhere.port

@@ -182,7 +182,7 @@ def test_who_is_refused_often_waits_and_nobody_else(service, monkeypatch):
     def refusal(caller=LEARNER):
         with pytest.raises(Refusal) as refused:
             told(service, hashed("text"), "text", caller)
-        return "wait a few seconds" in str(refused.value)
+        return "wait at least 2 seconds" in str(refused.value)
 
     assert [refusal() for _ in range(WASTED_AT_ONCE + 3)] == [False] * WASTED_AT_ONCE + [True] * 3
     assert len(read) == WASTED_AT_ONCE
@@ -344,7 +344,7 @@ def test_the_owner_says_where_its_own_copies_lie(service, tmp_path):
     assert proposal.needs == {"public": digest}
     with pytest.raises(TermsError, match="--public FILE"):
         proposal.terms()
-    with pytest.raises(SettingError, match="--preparation: these terms need no such file"):
+    with pytest.raises(SettingError, match="--preparation: these terms do not need this file"):
         proposal.terms(tmp_path / "public.csv", tmp_path / "public.csv")
     found = proposal.terms(tmp_path / "public.csv")
     assert (found.hash, found.model.public) == (terms.hash, str(tmp_path / "public.csv"))

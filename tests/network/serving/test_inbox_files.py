@@ -30,14 +30,14 @@ def test_trouble_inside_never_travels_and_a_damaged_file_is_named(service, tmp_p
     assert str(tmp_path).encode() not in reply
     with pytest.raises(Unavailable):
         read_state(reply, "a", terms.hash)
-    with pytest.raises(SettingError, match="move it away"):
+    with pytest.raises(SettingError, match="move the file away"):
         service.inbox.find(terms.hash)
     other = terms_of(epsilon=2.0)  # others are taken, found and decided about as if it were not there
     assert proposed(service, other) == ProposalState("open")
     assert [each.terms_hash for each in service.inbox.proposals()] == [other.hash]
     assert service.inbox.find(other.hash[:8]).terms_hash == other.hash
     (named,) = service.inbox.damaged()
-    assert f"{terms.hash}.json: not a proposal that Parley wrote; move it away" in named
+    assert f"{terms.hash}.json: expected a proposal that Parley wrote; move the file away" in named
 
 
 def test_a_damaged_acceptance_is_named_and_shuts_nothing_but_its_own_terms(service):
@@ -49,7 +49,7 @@ def test_a_damaged_acceptance_is_named_and_shuts_nothing_but_its_own_terms(servi
     states = {facts["terms_hash"]: facts["state"] for facts in map(service.inbox.facts, service.inbox.proposals())}
     assert states == {first.hash: "accepted", second.hash: "open"}
     (named,) = service.inbox.damaged()
-    assert "not an acceptance that Parley wrote" in named
+    assert "expected an acceptance that Parley wrote" in named
     with pytest.raises(Unavailable):
         told(service, first.hash)
 
@@ -79,7 +79,7 @@ def test_a_hash_names_one_text_whatever_somebody_wrote_into_its_file(service, ke
     proposed(service, terms)
     file = service.inbox.folder / f"{terms.hash}.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), key: swapped}))
-    with pytest.raises(SettingError, match="not a proposal that Parley wrote"):
+    with pytest.raises(SettingError, match="expected a proposal that Parley wrote"):
         service.inbox.get(terms.hash)
     with pytest.raises(TermsError, match="not in the form"):  # nor does one in memory say other terms than it is named
         Proposal(terms.hash, terms_of(epsilon=9.0).canonical, ("learner",), "key", "").terms()

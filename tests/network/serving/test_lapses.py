@@ -224,7 +224,7 @@ def test_who_withdraws_without_end_waits_with_every_key_and_fills_no_disk(servic
         caller = Caller(("learner",), f"key {k}")
         if k > WASTED_AT_ONCE:
             for act in (proposed, withdrawn):
-                with pytest.raises(Refusal, match="wait a few seconds"):
+                with pytest.raises(Refusal, match="wait at least 2 seconds"):
                     act(service, terms, caller)
             seconds[0] += WASTED_INTERVAL_S
         proposed(service, terms, caller)
@@ -302,11 +302,11 @@ def test_a_person_decides_about_what_was_read_or_hears_that_it_changed(service, 
     proposed(service, other, OTHER)
     for stale in (read, rekeyed):
         with (
-            pytest.raises(SettingError, match="changed since it was read; look at it again"),
+            pytest.raises(SettingError, match="changed after it was read; read the new proposal"),
             service.inbox.unchanged(stale),
         ):
             raise AssertionError("accepted")
-        with pytest.raises(SettingError, match="changed since it was read"):
+        with pytest.raises(SettingError, match="changed after it was read"):
             service.inbox.refuse(stale, "no")
     assert told(service, terms.hash) == WITHDRAWN
     with service.inbox.unchanged(service.inbox.find(other.hash)):  # as while its acceptance is written
@@ -326,7 +326,7 @@ def test_who_holds_the_lock_for_ever_stops_no_daemon(service, calendar, monkeypa
     proposed(service, terms)
     calendar.after(30)
     with locked(service.inbox.folder / ".lock", 1.0):
-        with pytest.raises(SettingError, match="another process is changing it"):
+        with pytest.raises(SettingError, match="another process is changing the folder"):
             service.inbox.lapse()
         service.lapse()
         assert told(service, terms.hash) == ProposalState("open")
@@ -354,5 +354,5 @@ def test_a_line_that_somebody_wrote_a_text_into_is_none(tmp_path):
     text = terms_of().canonical
     made = Proposal(hashed(text), text, ("learner",), "key", "2026-03-02T09:14:00+00:00", ended="lapsed")
     inbox._write(made)
-    with pytest.raises(SettingError, match="not a proposal that Parley wrote"):
+    with pytest.raises(SettingError, match="expected a proposal that Parley wrote"):
         inbox.find(made.terms_hash)

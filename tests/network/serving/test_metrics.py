@@ -198,7 +198,10 @@ def test_a_page_that_cannot_be_shown_is_said_in_one_sentence(bank):
     with socket.create_server(("127.0.0.1", bank.ports["a"])), pytest.raises(AssertionError) as said:
         bank.start()
     sentence = str(said.value).strip().splitlines()[-1]
-    assert f"127.0.0.1:{bank.ports['a']}: the metrics page cannot listen there (Address already in use)" in sentence
+    assert (
+        f"127.0.0.1:{bank.ports['a']}: the metrics page cannot listen at this address (Address already in use)"
+        in sentence
+    )
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9464", "[::]:9464", "10.0.0.7:9464", "parley.example:9464"])

@@ -17,4 +17,7 @@ def test_who_accepts_both_by_the_same_books_is_warned(tmp_path, first, second):
     acceptances.store(Acceptance(first))
     assert not unit_warnings(first, acceptances)
     (warning,) = unit_warnings(second, acceptances)
-    assert "Only the former protect your table as a whole; the latter may reveal it" in warning.sentence
+    assert (
+        "Only terms that protect whole tables protect your table as a whole; the other terms may reveal it"
+        in warning.sentence
+    )

@@ -151,7 +151,7 @@ def test_terms_that_are_withdrawn_while_somebody_reads_are_not_accepted(served, 
 
     monkeypatch.setattr("parley.cli.owner.typer.confirm", read_for_long)
     ran = run("owner", "accept", terms.hash, "--owner", owner)
-    assert "the proposal changed since it was read; look at it again" in str(ran.exception)
+    assert "the proposal changed after it was read; read the new proposal" in str(ran.exception)
     assert end(served) == ledger
     assert Acceptances(load_owner(owner).accepted).get(terms.hash) is None
     assert peer.propose(terms.hash, "", 20) == ProposalState("withdrawn")
@@ -268,7 +268,7 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
     assert tried(good, "inbox")[0] == 0
     for wrong, why in (
         (replace(good, certificate=None), "kept no certificate"),
-        (replace(good, certificate="junk"), "no certificate in PEM form"),
+        (replace(good, certificate="junk"), "expected a certificate in PEM form"),
         (replace(good, certificate=(bank.folder / "a.crt").read_text()), "does not belong to the proposing key"),
         (replace(good, fingerprint="0" * 64), "does not belong to the proposing key"),
     ):
@@ -280,7 +280,7 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
     certificate_authority.revoke(bank.folder, "learner", 365)
     for verb in ("accept", "inbox"):
         code, said = tried(good, verb)
-        assert (code, "the authority revoked it" in said) == (1, True), said
+        assert (code, "the authority revoked this certificate" in said) == (1, True), said
     assert not settings.accepted.exists()
     of_learner = "parley.network.identity.certificates.days_left"
     monkeypatch.setattr(of_learner, lambda found: -1 if list(names(found)) == ["learner"] else 30)

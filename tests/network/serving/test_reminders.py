@@ -32,9 +32,9 @@ def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
     settings.write_text(settings.read_text().replace('certificate = "a.crt"', 'certificate = "learner.crt"'))
     addresses.write_text(addresses.read_text().replace("learner.", "a."))
     served = run.invoke(app, ["owner", "serve", str(settings)])
-    assert "a.key: not the key of" in str(served.exception)
+    assert "a.key: the key does not belong to" in str(served.exception)
     asked = run.invoke(app, ["learner", "run", str(bank.folder / "terms.toml"), "--owners", str(addresses)])
-    assert "it is for a, not for 'learner'" in str(asked.exception)
+    assert "the certificate is for a, not for 'learner'" in str(asked.exception)
     settings.write_text(settings.read_text().replace('"learner.crt"', '"a.crt"'))
     (bank.folder / "a.key").chmod(0o644)
     served = run.invoke(app, ["owner", "serve", str(settings)])
@@ -102,7 +102,7 @@ def test_a_learner_hears_what_of_its_identity_ends_soon(tmp_path):
     short.mkdir()
     certificate_authority.make_authority(short, "Test", 20)
     (sentence,) = identity_reminders(listed.model_copy(update={"authority": short / "ca.crt", "revoked": None}))()
-    assert "ca.crt: expires in 19 days" in sentence
+    assert "ca.crt: the certificate expires in 19 days" in sentence
     assert "needs a new authority" in sentence
     bank.accept(bank.write_terms(horizon=1))
     certificate_authority.revoke(tmp_path, None, 12)

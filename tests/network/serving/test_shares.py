@@ -109,7 +109,7 @@ def test_who_was_refused_often_waits_with_every_certificate_of_its_name():
         patience.require(Caller(("crowd",), f"key {k}"))
         patience.wasted(Caller(("crowd",), f"key {k}"))
     for caller in (Caller(("crowd",), "fresh"), Caller(("also", "crowd"), "fresh")):
-        with pytest.raises(Refusal, match="wait a few seconds"):
+        with pytest.raises(Refusal, match="wait at least 2 seconds"):
             patience.require(caller)
     for other in (Caller(("b",), "key 0"), Caller((), "key 0"), Caller((), None)):
         patience.require(other)

@@ -35,7 +35,7 @@ def test_all_rounds_spend_the_budget_exactly_and_the_next_is_refused(ledger):
     for k in range(1, 11):
         ledger.answer(query(k), costing(COST * k), {}, value())
     assert ledger.account("t").spent == 1
-    with pytest.raises(OutOfOrder, match="round 11 was asked: expected no further round"):
+    with pytest.raises(OutOfOrder, match="the learner asked for round 11; expected no further round"):
         ledger.answer(query(11), costing(COST * 11), {}, never)
     assert ledger.account("t").spent == 1
 

@@ -48,7 +48,7 @@ def test_delta_is_reserved_and_spent_too(tmp_path):
 def test_a_ledger_belongs_to_one_owner(tmp_path):
     ledger = Ledger(tmp_path / "a.ledger", lifetime=2.0)
     ledger.accept(reserve("t", Fraction(1), 10, owner="a"))
-    with pytest.raises(LedgerError, match="it is the ledger of 'a', not of 'b'"):
+    with pytest.raises(LedgerError, match="this is the ledger of 'a', not of 'b'"):
         ledger.accept(reserve("t", Fraction(1), 10, owner="b"))
 
 
@@ -99,13 +99,13 @@ def test_what_is_no_file_keeps_no_books(tmp_path, monkeypatch, path):
     """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is
     whole again."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LedgerError, match="a ledger must be a file; give its path"):
+    with pytest.raises(LedgerError, match="a ledger must be a file; give the path of a file"):
         Ledger(path, lifetime=1.0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_new_file_needs_a_lifetime_budget_and_a_strange_file_is_refused(tmp_path):
-    with pytest.raises(LedgerError, match="give its lifetime budget"):
+    with pytest.raises(LedgerError, match="give a lifetime budget"):
         Ledger(tmp_path / "none.ledger")
     assert not (tmp_path / "none.ledger").exists()
     (tmp_path / "junk.ledger").write_bytes(b"not a database at all, sorry" * 100)

@@ -143,7 +143,7 @@ def test_inputs_that_are_not_rich_enough_are_refused(dull):
     time = np.arange(100.0)[:, None]
     u = {"constant": np.ones((100, 1)), "one sine": np.sin(0.3 * time), "nothing": np.zeros((100, 1))}[dull]
     plant = Plant.of([[-0.1, 1.0], [-1.0, -0.1]], [[0.0], [1.0]], 0.5, 1.0)
-    with pytest.raises(DataError, match=r"not rich enough: the data matrix has rank \d+ of 5"):
+    with pytest.raises(DataError, match=r"vary too little: the data matrix has rank \d+ of 5"):
         DelayedDMD(max_delay=2).fit(plant.simulate([1, 0], u)[:-1], u, 1.0)
 
 
@@ -173,5 +173,5 @@ def test_tables_that_do_not_fit():
         DelayedDMD(3).fit(x[:-1], u, PERIOD)
     with pytest.raises(DataError, match="NaN"):
         DelayedDMD(3).fit(np.where(x == x[3], np.nan, x), u, PERIOD)
-    with pytest.raises(DataError, match="record at least"):
+    with pytest.raises(DataError, match="Record at least"):
         DelayedDMD(3).fit(x[:12], u[:12], PERIOD)

@@ -95,9 +95,9 @@ def test_the_first_answer_spends_everything_and_what_accepting_means_is_said(ter
     assert (account.answers, account.spent, account.epsilon) == (1, 8, 8)
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     for words in (
-        "8 answers, each a mean over 50 of 200 records, in a fixed batch, mixed with those of 3 rounds before",
-        "The first answer spends the whole ε = 8 at δ = 1e-05, and none of it is refunded",
-        "It is in one batch, always the same, and everybody knows when that comes",
+        "8 answers, each a mean over 50 of 200 records, in a fixed batch, mixed with the means of 3 earlier rounds",
+        "The first answer spends the whole ε = 8 at δ = 1e-05. Nothing is refunded",
+        "The record is always in the same batch, and everybody knows the rounds of this batch",
         "replacing a record moves all answers together by at most",
     ):
         assert words in said, said

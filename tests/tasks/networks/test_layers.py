@@ -329,28 +329,31 @@ SHARED = nn.Linear(4, 4)
 TIED = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
 TIED[1].weight = TIED[0].weight
 REFUSED = [
-    (nn.BatchNorm1d(4), r"BatchNorm1d \(0\) mixes the records"),
-    (nn.Dropout(0.1), r"Dropout \(0\) draws at random"),
-    (nn.InstanceNorm1d(4), r"InstanceNorm1d \(0\) is no layer"),
-    (Doubled(4, 4), r"Doubled \(0\) is no layer"),
-    (Inner(nn.Linear(4, 4)), r"Inner \(0\) is no layer"),
+    (nn.BatchNorm1d(4), r"BatchNorm1d \(0\): the layer mixes the records"),
+    (nn.Dropout(0.1), r"Dropout \(0\): the layer draws at random"),
+    (nn.InstanceNorm1d(4), r"InstanceNorm1d \(0\): the layer is not known"),
+    (Doubled(4, 4), r"Doubled \(0\): the layer is not known"),
+    (Inner(nn.Linear(4, 4)), r"Inner \(0\): the layer is not known"),
     (layer(patched), "has a forward of its own"),
     (layer(patched, nn.Sequential, nn.Tanh()), "has a forward of its own"),
     (layer(lambda made: made.register_forward_hook(lambda *each: None)), "has hooks"),
     (layer(lambda made: made.register_full_backward_hook(lambda *each: None)), "has hooks"),
     (layer(lambda made: made.register_buffer("seen", torch.zeros(()))), "has buffers"),
     (nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), "ParametrizedLinear"),
-    (layer(lambda made: made.register_parameter("more", nn.Parameter(torch.zeros(2)))), "has other parameters"),
+    (
+        layer(lambda made: made.register_parameter("more", nn.Parameter(torch.zeros(2)))),
+        "parameters differ from its settings",
+    ),
     (
         layer(lambda made: made.register_parameter("more", nn.Parameter(torch.zeros(2))), nn.Sequential, nn.Tanh()),
         "own",
     ),
     (nn.Sequential(SHARED, nn.Tanh(), SHARED), "shares parameters"),
     (TIED, "shares parameters"),
-    (nn.Sequential(nn.Flatten(0), nn.Linear(4, 4)), "could mix records"),
-    (nn.Unflatten(0, (2, 4)), "could mix records"),
-    (nn.Conv2d(4, 4, 3, groups=2), "has groups"),
-    (nn.Conv2d(4, 4, 3, padding="same"), "a padding other than zeros"),
+    (nn.Sequential(nn.Flatten(0), nn.Linear(4, 4)), "records do not mix"),
+    (nn.Unflatten(0, (2, 4)), "records do not mix"),
+    (nn.Conv2d(4, 4, 3, groups=2), "no groups"),
+    (nn.Conv2d(4, 4, 3, padding="same"), "a padding of zeros"),
     (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode"),
     (nn.AdaptiveAvgPool2d(2), "output size"),
 ]
@@ -360,14 +363,14 @@ REFUSED = [
 def test_what_is_not_listed_is_refused_and_says_what_to_do(part, words):
     with pytest.raises(GuaranteeError, match=words) as error:
         RecordGradients(nn.Sequential(part, nn.Linear(4, 3)), cross_entropy, (4,), 1.0, "l2", 8)
-    assert "pass a seed: it then trains as a study" in str(error.value)
+    assert "pass a seed for a simulation" in str(error.value)
 
 
 def test_a_loss_of_ones_own_is_refused():
     def by_class(said, y):
         return cross_entropy(said, y) * torch.bincount(y.long(), minlength=3)[y.long()]
 
-    with pytest.raises(GuaranteeError, match="loss: a release takes cross_entropy, squared, binary_cross_entropy"):
+    with pytest.raises(GuaranteeError, match="loss: a release needs cross_entropy, squared, binary_cross_entropy"):
         RecordGradients(nn.Sequential(nn.Linear(4, 3)), by_class, (4,), 1.0, "l2", 8)
 
 
@@ -418,7 +421,7 @@ def test_every_listed_layer_is_searched_or_compared():
 )
 def test_settings_that_could_reach_the_axis_of_records_are_refused(layer):
     """Padding by eight numbers moves records to their neighbours' targets; LayerNorm of no axis is one of the batch."""
-    with pytest.raises(GuaranteeError, match="trains as a study"):
+    with pytest.raises(GuaranteeError, match="pass a seed for a simulation"):
         exact_network(nn.Sequential(layer))
 
 

@@ -82,7 +82,7 @@ def test_places_that_come_out_otherwise_are_not_used():
 
 
 def test_a_kernel_that_hears_of_other_rows_is_refused():
-    with pytest.raises(GuaranteeError, match="who else is in the batch"):
+    with pytest.raises(GuaranteeError, match="depends on other records in the batch"):
         kernels.sound_shapes(lambda rows: [rows + 1e-6 * rows.sum()], (5,), [32], "cpu")
 
 

@@ -62,7 +62,7 @@ def test_saved_and_read_it_is_the_same_model_and_changed_weights_are_refused(res
     weights = tmp_path / "model.safetensors"
     blob = weights.read_bytes()
     weights.write_bytes(blob[:-1] + bytes([blob[-1] ^ 1]))
-    with pytest.raises(ModelError, match=r"not the weights that model.json was saved with"):
+    with pytest.raises(ModelError, match=r"expected the weights that were saved with model.json"):
         load_model(file)
     weights.unlink()
     with pytest.raises(ModelError, match="cannot be read"):
@@ -108,9 +108,9 @@ def test_released_with_ledgers_it_is_debited_and_said_again_for_free(tmp_path):
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     for words in (
         "the network mlp with hidden layers of 16, 99 weights, which predicts ring from 2 columns: u, v",
-        "No code travels",
+        "The terms carry no code",
         "a mean over about 50 of 200 records, drawn in secret, each with probability 1/4",
-        "measures at most 1 in L2, by a clip",
+        "to a norm of 1 in L2",
     ):
         assert words in said, said
     assert find_warnings(owner, owner.prepare(terms)) == []
@@ -132,16 +132,16 @@ def test_kernels_that_mix_records_are_refused_before_anything_is_reserved(tmp_pa
     for name, rows in (("a", 80), ("b", 4000)):
         rings(rows, seed=rows).to_csv(tmp_path / f"{name}.csv", index=False)
     terms = terms.changed(owners={name: {"data": str(tmp_path / f"{name}.csv")} for name in "ab"})
-    with pytest.raises(GuaranteeError, match="who else is in the batch"):
+    with pytest.raises(GuaranteeError, match="depends on other records in the batch"):
         accepting_owners(terms, tmp_path / "ledgers", 1.0, 1e-5)
     assert not (tmp_path / "ledgers").exists()
     books = tmp_path / "b.ledger"
     with closing(parley.Ledger(books, lifetime=1.0, lifetime_delta="1e-5")) as ledger:
-        with pytest.raises(GuaranteeError, match="who else is in the batch"):
+        with pytest.raises(GuaranteeError, match="depends on other records in the batch"):
             parley.Owner("b", tmp_path / "b.csv", ledger=ledger).accept(terms)
         assert ledger.reserved == (0, 0)
     settings = OwnerSettings(name="b", table=tmp_path / "b.csv", ledger=books, accepted=tmp_path / "accepted")
-    with pytest.raises(GuaranteeError, match="who else is in the batch"):
+    with pytest.raises(GuaranteeError, match="depends on other records in the batch"):
         consider(terms, settings)
 
 

@@ -145,11 +145,11 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     before = books.reserved
     with pytest.raises(SettingError, match="another agreement"):
         train_network(network(), X, y, PLAN, ledger=books, checkpoint=kept)
-    with pytest.raises(DataError, match="a target for each"):
+    with pytest.raises(DataError, match="one target for each"):
         train_network(network(), X, y, PLAN, ledger=books, validation=(X, y[1:]))
     assert books.reserved == before  # what is refused costs nothing
     kept.write_bytes(kept.read_bytes()[:-1] + b"x")
-    with pytest.raises(SettingError, match="changed since it was written"):
+    with pytest.raises(SettingError, match="expected an unchanged checkpoint"):
         train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
     with pytest.raises(SettingError, match="needs a ledger"):
         train_network(network(), X, y, SHORT, checkpoint=kept)
@@ -195,7 +195,7 @@ def test_a_forward_or_a_loss_of_ones_own_trains_as_a_study_alone(tmp_path):
     books, few = ledger(tmp_path), NetworkPlan(**(vars(PLAN) | {"epochs": 1}))
     for module, loss in ((Scaled(), "cross-entropy"), (network(), weighted)):
         for kept in (None, books):
-            with pytest.raises(GuaranteeError, match="pass a seed: it then trains as a study"):
+            with pytest.raises(GuaranteeError, match="pass a seed for a simulation"):
                 train_network(module, *points(60), few, loss=loss, ledger=kept)
         assert not train_network(module, *points(60), few, loss=loss, seed=0).released
     assert books.reserved[0] == 0

@@ -51,7 +51,7 @@ def test_a_player_touches_only_what_it_was_given():
 
 
 def test_owners_of_other_items_are_refused():
-    with pytest.raises(SettingError, match="of the same items"):
+    with pytest.raises(SettingError, match="for the same items"):
         factorize([planted(), planted(items=30)], RULE, 0)
     with pytest.raises(SettingError, match="expected 'in-turn'"):
         factorize([planted()], RULE, 0, "sideways")

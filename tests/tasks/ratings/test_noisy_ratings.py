@@ -53,7 +53,7 @@ def test_hiding_has_no_epsilon_and_says_so():
     assert found.spent == {"a": None, "b": None}
     assert found.to_json()["owners"][0]["epsilon_spent"] is None
     assert found.to_json()["adjacency"] is None
-    assert found.notes[0] == "a: no ε; 50% of the ratings are hidden, the others not at all"
+    assert found.notes[0] == "a: no ε: 50% of the ratings are hidden, and the other ratings are not protected"
     assert found.unit == "nothing that is kept"
 
 

@@ -65,7 +65,7 @@ MISTAKES = [
     ({"model": {"user": None}}, "model.user: missing; expected the column that says who rated"),
     (
         {"model": {"items": None}},
-        "model.items: missing; expected how many items there are",
+        "model.items: missing; expected the number of items",
     ),
     ({"model": {"items": []}}, "model.items: expected different names"),
     ({"model": {"items": ["x", "x"]}}, "model.items: expected different names"),
@@ -89,7 +89,7 @@ MISTAKES = [
     ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: not allowed with mechanism = 'hide'"),
     (
         {"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}},
-        "it has neither noise nor ε",
+        "which has neither noise nor ε",
     ),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
     (
@@ -146,5 +146,5 @@ def test_a_sum_does_not_say_whose_answers_it_has():
 def test_ratings_that_are_changed_themselves_are_neither_accepted_nor_served():
     privacy = {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None}
     terms = rating_terms({"a": 10}, **privacy)
-    with pytest.raises(TermsError, match="for simulations, parley train without --ledgers"):
+    with pytest.raises(TermsError, match=r"only for simulations \(parley train without --ledgers\)"):
         parley.protocol.setup.resolve(terms)

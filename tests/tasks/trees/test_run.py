@@ -151,9 +151,9 @@ def test_acceptance_says_what_a_tree_is_and_what_a_person_moves(tmp_path):
     for words in (
         "boosted-regression from the columns age, idle, colour, y",
         "A round is one tree, with a leaf for each of 10 equal steps",
-        "no row decided it",
+        "no row influences them",
         "the sums of errors and curvatures over 200 records in the leaves of one tree",
-        "What an error counts at most: 2",
+        "An error counts at most 2",
         "at most 0.01001 in L2",
         "A missing cell of age, idle, colour has a leaf of its own",
     ):

@@ -93,7 +93,9 @@ class Untried(AdbcDatabase):
         try:
             dbapi = import_module(f"{name}.dbapi")
         except ModuleNotFoundError:
-            raise SettingError(f"--uri: needs the driver {name}; run: pip install {name.replace('_', '-')}") from None
+            raise SettingError(
+                f"--uri: this database requires the driver {name}; run: pip install {name.replace('_', '-')}"
+            ) from None
         server = f"{address.scheme}://{address.host}"
         options = {} if password is None else {"password": password}
         with discreet(server, "it cannot be reached, or refuses the login"):

@@ -79,7 +79,7 @@ def parse_uri(uri: str, beside: Path | None = None) -> Address:
         host = ":"
     if not (rest and re.fullmatch("[a-zA-Z][a-zA-Z0-9+.-]*", scheme) and _HOSTS.fullmatch(host)):
         raise SettingError(
-            "--uri: not a database address; expected for example postgresql://user@host:5432/database, sqlite:FILE or "
+            "--uri: expected a database address, for example postgresql://user@host:5432/database, sqlite:FILE or "
             "duckdb:FILE"
         )
     return Address(uri, scheme.lower(), beside)
@@ -93,13 +93,13 @@ def require_no_password(uri: str) -> None:
     named = any(map(_SECRET_WORDS.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
     if (at and ":" in before) or named:
         raise SettingError(
-            "--uri: holds a password, which other accounts can see in the process list. Change it, and pass the new "
-            "one by PGPASSFILE, PGPASSWORD or --ask-password"
+            "--uri: the address holds a password, which other accounts can see in the process list. Change the "
+            "password, and pass the new password by PGPASSFILE, PGPASSWORD or --ask-password"
         )
     allowed = URI_PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):
         raise SettingError(
-            "--uri: a parameter after ? is not known here and might be a password; remove it. Known: "
+            "--uri: a parameter after ? is unknown and might be a password; remove the parameter. Known parameters: "
             f"{', '.join(sorted(allowed))}"
         )
 
@@ -282,7 +282,7 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
         if not _in_calendar(cells[-1]):
             raise DataError(
                 f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999 or past 23:59:59, "
-                "such as infinity; replace it in the query"
+                "such as infinity; replace the value in the query"
             )
     return pa.record_batch(cells, plain_schema(columns))
 

@@ -88,7 +88,8 @@ class DuckDb(AdbcDatabase):
         fields = self.declared(f"SELECT * FROM {request.source} AS source")
         if fields.names != self.declared(request.source).names:  # within another query the second has another name
             raise DataError(
-                f"{self.server}: two columns of the query have the same name, ignoring case; rename one with AS"
+                f"{self.server}: two columns of the query have the same name, ignoring case; rename one of the columns "
+                "with AS"
             )
         types = [row[1] for row in self.rows(f"DESCRIBE SELECT * FROM {request.source} AS source")]
         return tuple(_column(field, declared) for field, declared in zip(fields, types, strict=True))
@@ -116,7 +117,9 @@ class DuckDb(AdbcDatabase):
                 yield first
                 yield from rows
             return
-        raise DatabaseError(f"{self.server}: its rows do not fit into {limit} MB for sorting; select fewer columns")
+        raise DatabaseError(
+            f"{self.server}: the query's rows do not fit into {limit} MB for sorting; select fewer columns"
+        )
 
     def plan(self, request: Request) -> Plan:
         self._require_one_statement(request)

@@ -70,7 +70,8 @@ class Postgres(AdbcDatabase):
             ((name, version, level),) = self.rows(f"SELECT {facts}")
             if level != "repeatable read":
                 raise DatabaseError(
-                    f"{place}: it offers no transaction at isolation level REPEATABLE READ; use a server that does"
+                    f"{place}: the server offers no transaction at isolation level REPEATABLE READ; use a server that "
+                    "supports this level"
                 )
         except BaseException:
             self.close()
@@ -110,8 +111,8 @@ class Postgres(AdbcDatabase):
             return None
         if column.declared == "numeric":
             raise SettingError(
-                f"--order-by {column.name}: is numeric without a precision, which becomes text in the table; "
-                f"write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
+                f"--order-by {column.name}: the column is numeric without a precision, which becomes text in the "
+                f"table; write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
         if column.declared not in _TEXT_TYPES:
             return f"of {column.declared}"

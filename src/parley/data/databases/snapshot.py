@@ -47,7 +47,9 @@ def take_snapshot(
 ) -> Manifest:
     """Write the rows of the request to a new folder and return its manifest; `progress` gets rows done and expected."""
     if folder.exists():
-        raise SettingError(f"{folder}: already exists, and a snapshot is never replaced; choose another name")
+        raise SettingError(
+            f"{folder}: the folder already exists, and a snapshot is never replaced; choose another name"
+        )
     taken, columns = datetime.now(UTC), declared_columns(database, request)
     with unfinished_folder(folder) as fresh, closing(database.batches(request, columns)) as raw:
         plain = (plain_batch(batch, columns, database.server) for batch in raw)
@@ -84,25 +86,25 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
     for column in columns:
         if not column.name or names.count(column.name) > 1:
             raise DataError(
-                f"{server}: two columns of the query have the same name, or one has none; name them with AS"
+                f"{server}: two columns of the query have the same name, or one column has no name; name the columns "
+                "with AS"
             )
         if pa.types.is_null(column.kind) or not readable(column.kind):
             declared = f"has the type {column.declared}" if column.declared else "has no declared type"
             raise DataError(
-                f"{server}: column {column.name!r} {declared}; cast it in the query, as in "
-                f"CAST(income AS REAL) AS income, to one of: {READABLE_TYPES}"
+                f"{server}: column {column.name!r} {declared}; cast the column in the query, as in CAST(income AS "
+                f"REAL) AS income, to one of: {READABLE_TYPES}"
             )
     if not request.keys or len({*request.keys}) < len(request.keys):
-        raise SettingError("--order-by: name columns of the query, each once")
+        raise SettingError("--order-by: expected columns of the query, each named once")
     for key in request.keys:
         if key not in names:
             raise SettingError(f"--order-by {key}: the query has no such column; use one of {', '.join(names)}")
         collation = database.collation(request, columns[names.index(key)])
         if collation is not None:
             raise SettingError(
-                f"--order-by {key}: is sorted by the collation {collation}, which differs between machines; order by "
-                "an "
-                f'integer, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
+                f"--order-by {key}: the column is sorted by the collation {collation}, which differs between machines; "
+                f'order by an integer, or write CAST({key} AS text) COLLATE "C" AS {key} in the query'
             )
     return columns
 
@@ -122,10 +124,12 @@ def in_order(batches: Iterator[pa.RecordBatch], keys: Sequence[str], where: str)
             continue
         held = batch.select(list(keys))
         if any(column.null_count for column in held.columns):
-            raise DataError(f"{where}: {named} is missing in some rows; choose an --order-by that every row has")
+            raise DataError(
+                f"{where}: {named} is missing in some rows; choose an --order-by column that has a value in every row"
+            )
         if not _ascends(held if last is None else pa.concat_batches([last, held])):
             raise DataError(
-                f"{where}: several rows have the same {named}; choose an --order-by that is different in every row, "
+                f"{where}: several rows have the same {named}; choose an --order-by column that differs in every row, "
                 "such as a primary key"
             )
         last = held.slice(len(held) - 1)

@@ -76,9 +76,9 @@ def _source(table: Table, options: dict[str, str | None]) -> TableSource:
 
 def _opened(kind: str, place: Path | StoredFile, where: str, options: dict[str, str | None]) -> TableSource:
     if isinstance(place, StoredFile) and kind in LOCAL_ENDINGS:
-        raise DataError(f"{where}: files of this kind are only read from a local disk; {SUPPORTED_FILES}")
+        raise DataError(f"{where}: Parley reads files of this kind only from a local disk; {SUPPORTED_FILES}")
     if options and SOURCES[kind] is not csv_file:
-        raise DataError(f"{where}: only CSV files have a separator or an encoding; remove it")
+        raise DataError(f"{where}: only CSV files have a separator or an encoding; remove the option")
     return SOURCES[kind](place, **options)
 
 

@@ -130,7 +130,8 @@ class ColumnarTable(TableSource):
         twice = next((name for name in folder_cells if name in declared.names or folder_cells.count(name) > 1), None)
         if twice is not None:
             raise DataError(
-                f"{self.where}: column {twice!r} appears more than once, in folder names or in files; rename one"
+                f"{self.where}: column {twice!r} appears more than once, in folder names or in files; rename one of "
+                "the columns"
             )
         return pa.schema([*declared, *((name, pa.string()) for name in folder_cells)])
 
@@ -151,7 +152,7 @@ class ColumnarTable(TableSource):
             folder_cells = [(name, pa.string()) for name, _ in self.cells_of(file)]
             if not pa.schema([*self._declared(file), *folder_cells]).equals(self.arrow_schema):
                 raise DataError(
-                    f"{file.where}: its columns or their types differ from those of {self.parts[0].name}; write all "
+                    f"{file.where}: the columns or their types differ from those of {self.parts[0].name}; write all "
                     "files with the same schema"
                 )
             with discreet(file.where, self.form.form):
@@ -173,7 +174,8 @@ class ColumnarTable(TableSource):
         """Refuse if a file changed, came or went since the table was first read: places and sizes are promises."""
         if self.found() != self.parts or self._look() != self._stamps:
             raise DataError(
-                f"{self.where}: its files changed since the table was opened; restore them, or open the table again"
+                f"{self.where}: the files changed since the table was opened; restore the files, or open the table "
+                "again"
             )
 
     def __len__(self) -> int:
@@ -198,10 +200,14 @@ class ColumnarTable(TableSource):
                 for group, batch in self.form.batches(file, list(left), self._own(columns, folder_cells), most, each):
                     left[group] -= len(batch)
                     if left[group] < 0:
-                        raise DataError(f"{file.where}: it has more rows than when the table was opened; open it again")
+                        raise DataError(
+                            f"{file.where}: the file has more rows than when the table was opened; open the table again"
+                        )
                     yield _with_cells(batch.cast(usual_schema(batch.schema)), folder_cells, columns)
             if any(left.values()):
-                raise DataError(f"{file.where}: it has fewer rows than when the table was opened; open it again")
+                raise DataError(
+                    f"{file.where}: the file has fewer rows than when the table was opened; open the table again"
+                )
 
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         wanted = self.arrow_schema.names if columns is None else list(dict.fromkeys(columns))

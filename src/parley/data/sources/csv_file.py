@@ -88,7 +88,9 @@ class LongCsvFile(TableSource):
 
     def require_unchanged(self) -> None:
         if self._file.stamp() != self._stamp:
-            raise DataError(f"{self.where}: it changed since the table was opened; restore it, or open it again")
+            raise DataError(
+                f"{self.where}: the file changed since the table was opened; restore the file, or open the table again"
+            )
 
     def require_header(self) -> None:
         _require_names(self._rows)
@@ -116,4 +118,4 @@ def _require_names(rows: CsvRows) -> None:
         raise DataError(f"{where}: the file or its first line is empty; put the column names in the first line")
     twice = [name for name, count in Counter(head.written).items() if count > 1 and name]
     if twice:
-        raise DataError(f"{where}: column {twice[0]!r} appears more than once; give one of them another name")
+        raise DataError(f"{where}: column {twice[0]!r} appears more than once; rename one of the columns")

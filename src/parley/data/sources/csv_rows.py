@@ -47,7 +47,7 @@ class CsvWays:
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
-            raise DataError(f"encoding: {self.encoding!r} is not known; give a name such as latin-1") from None
+            raise DataError(f"encoding: {self.encoding!r} is unknown; give a name such as latin-1") from None
 
 
 AS_WRITTEN = CsvWays()
@@ -83,13 +83,13 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
         raise DataError(f"{file.where}: the file or its first line is empty; put the column names in the first line")
     size = len(mark) + len(above.encode(encoding))
     if start[len(mark) : size].decode(encoding, errors="ignore") != above or "\0" in above:
-        raise DataError(f"{file.where}: its header is not {encoding.upper()}; state its encoding")
+        raise DataError(f"{file.where}: the header is not {encoding.upper()}; state the file's encoding")
     first = lines.record(separator)[1]
     closed = len(first) == len(names) + 1 and first[-1] in MISSING_WORDS
     try:
         example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
     except ValueError as error:  # its text may quote what was taken for names
-        raise DataError(f"{file.where}: its header cannot be read ({type(error).__name__})") from None
+        raise DataError(f"{file.where}: the header cannot be read ({type(error).__name__})") from None
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 
@@ -225,7 +225,7 @@ class CsvRows:
                 yield last
             last = batch
         if last is None or not len(last) or last.column(0)[-1].as_py() != END_MARK:
-            raise DataError(f"{self.file.where}: it ends inside a quoted cell; add the closing quote")
+            raise DataError(f"{self.file.where}: the file ends inside a quoted cell; add the closing quote")
         yield last.slice(0, len(last) - 1)
 
     def _whole(self, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -88,7 +88,9 @@ class LocalFile(DataFile):
         try:
             about = self.path.stat()
         except OSError as error:
-            raise DataError(f"{self.path.parent}: its files cannot be read ({type(error).__name__})") from None
+            raise DataError(
+                f"{self.path.parent}: the files in this folder cannot be read ({type(error).__name__})"
+            ) from None
         return self.path.name, about.st_size, about.st_mtime_ns, about.st_ino
 
     def size(self) -> int:
@@ -139,7 +141,7 @@ class StoredFile(DataFile):
     def __post_init__(self) -> None:
         parts = _ADDRESS.fullmatch(self.address)
         if parts is None:
-            raise DataError("not an object store's address; write one such as s3://bucket/folder/loans.parquet")
+            raise DataError("expected an object store's address, such as s3://bucket/folder/loans.parquet")
         keyed = ":" in parts[2] or ("@" in parts[2] and not parts[1].startswith("abfs"))  # abfs://container@account
         if keyed or "?" in self.address:
             raise DataError(
@@ -171,7 +173,8 @@ class StoredFile(DataFile):
             tag = about.get("ETag")
             if not tag:
                 raise DataError(
-                    f"{self.where}: its store returns no ETag, so a change would go unnoticed; use a store that does"
+                    f"{self.where}: the object store returns no ETag, so a change would go unnoticed; use a store that "
+                    "returns ETags"
                 )
             return self.address, file.size(), bytes(tag)
 

@@ -91,7 +91,7 @@ class TextFile(HeldTable):
         before, known = file_digest(self.path), vars(self).get("held")
         rows = self._read()
         if file_digest(self.path) != before or not (known is None or known.equals(rows)):
-            raise DataError(f"{self.path}: it changed while it was being read; open it when it is complete")
+            raise DataError(f"{self.path}: the file changed while it was being read; open the file when it is complete")
         self.held = rows
         return hashlib.sha256(b"file" + before).digest()
 

@@ -53,10 +53,11 @@ class Manifest:
         """Say what whoever accepts terms for this table should know."""
         keys = ", ".join(self.keys)
         return (
-            f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. This order decides which "
-            f"rows are held out and which share a batch. So {keys} counts as public, keeps its place when a person is "
-            "replaced, and must tell nothing about anybody (a number given at random). Which people the query returns, "
-            "and so the number of rows, counts as public too: a person is replaced by one whom it would return."
+            f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. The order of rows "
+            f"decides which rows are held out and which rows share a batch. So {keys} counts as public, keeps its "
+            "place when a person is replaced, and must reveal nothing about anybody, like a number given at random. "
+            "Which people the query returns, and so the number of rows, also counts as public: a person is replaced by "
+            "someone whom the query would return."
         )
 
 
@@ -103,4 +104,4 @@ def read_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{file}: not a readable snapshot manifest; take a new snapshot") from None
+        raise DataError(f"{file}: expected a readable snapshot manifest; take a new snapshot") from None

@@ -125,7 +125,7 @@ class ParquetFolder(ColumnarTable):
     def _require(self, fits: bool) -> None:
         if not fits:
             raise DataError(
-                f"{self.where}: its files differ from those listed in its {MANIFEST_NAME}; take a new snapshot"
+                f"{self.where}: the snapshot's files differ from those listed in {MANIFEST_NAME}; take a new snapshot"
             )
 
     def _path(self, file: DataFile) -> str:

@@ -17,8 +17,8 @@ from parley.validate import Floats
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
 RESTORE_ADVICE = (
-    "answers that it sent are missing there. The owner runs parley owner restore, which counts them as spent "
-    "(--assume-spent); these terms are over, agree on new ones"
+    "the ledger lacks answers that the owner sent. The owner runs parley owner restore, which counts them as spent "
+    "(--assume-spent). These terms have ended; agree on new terms"
 )
 
 
@@ -59,13 +59,13 @@ class Scrutiny:
             seen = stage.question.seen(value)
         except Malformed as error:
             raise ContradictionError(
-                f"{self.owner}: its answer to round {query.round} cannot be read: {error}"
+                f"{self.owner}: the answer to round {query.round} cannot be read: {error}"
             ) from None
         if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
-                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound plus noise can "
-                f"explain (an honest answer exceeds it once in {1 / FALSE_ALARM_PROBABILITY:.0e}). Find out which "
-                f"software and table it uses before you use anything it sent"
+                f"{self.owner}: the answer to round {query.round} is larger than the agreed bound plus noise can "
+                f"explain (of {1 / FALSE_ALARM_PROBABILITY:.0e} honest answers, one is as large). Find out which "
+                "software and table the owner uses before you use its answers"
             )
 
     def check_statement(
@@ -77,23 +77,25 @@ class Scrutiny:
         answer."""
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: its account has epsilon {float(statement.epsilon):g} and "
-                f"{counted(statement.rounds, 'round')}; the terms say {float(self._part.epsilon):g} and "
-                f"{self._part.rounds}"
+                f"{self.owner}: the account has epsilon {float(statement.epsilon):g} and "
+                f"{counted(statement.rounds, 'round')}, but the terms have epsilon {float(self._part.epsilon):g} and "
+                f"{counted(self._part.rounds, 'round')}"
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
             raise ContradictionError(
-                f"{self.owner}: reports an answer to round {statement.answered}, in which it was not asked"
+                f"{self.owner}: the owner reports an answer to round {statement.answered}, in which the terms do not "
+                "ask it"
             )
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: reports as its last answered round {statement.answered}, after round {least} "
-                "was asked. Another learner uses these terms, or its ledger is not the one of this run"
+                f"{self.owner}: the owner reports round {statement.answered} as its last answered round, but was last "
+                f"asked for round {least}. Another learner uses these terms, or the owner uses another ledger"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(
-                f"{self.owner}: had reported more spending before: its ledger was rolled back; {RESTORE_ADVICE}"
+                f"{self.owner}: the owner reported more spending before, so its ledger was rolled back: "
+                f"{RESTORE_ADVICE}"
             )
         closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
         fewest = answers if self._gaps else statement.answered
@@ -102,9 +104,9 @@ class Scrutiny:
         ):
             due = float(self.cost(statement.answered, fewest))
             raise ContradictionError(
-                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}; the "
-                f"terms make it {'at least ' if self._gaps else ''}{due:g}. Its answers are not debited as agreed, or "
-                "its ledger was rolled back"
+                f"{self.owner}: the owner reports epsilon {float(statement.spent):g} spent by round "
+                f"{statement.answered}, but the terms require {'at least ' if self._gaps else ''}{due:g}. Its answers "
+                "are not debited as agreed, or its ledger was rolled back"
             )
 
     def cost(self, answered: int, answers: int) -> Fraction:
@@ -131,20 +133,22 @@ class Scrutiny:
         if before is None:
             return
         if head is None:
-            raise ContradictionError(f"{self.owner}: no longer reports the length of its ledger; {RESTORE_ADVICE}")
+            raise ContradictionError(
+                f"{self.owner}: the owner no longer reports the length of its ledger: {RESTORE_ADVICE}"
+            )
         changed = head.entries == before.entries and (grown or head.hash != before.hash)
         if head.entries < before.entries or changed:
-            raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
+            raise self.rolled_back(before, f"has {counted(head.entries, 'row')}, ending in {head.hash[:16]}…")
 
     def check_history(self, statement: AccountStatement, before: Head | None) -> None:
         """Refuse a ledger whose chain has another hash at its former length."""
         if before is not None and statement.earlier_hash != before.hash:
-            earlier_row = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
-            raise self.rolled_back(before, f"it has {earlier_row}")
+            row = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… in this row"
+            raise self.rolled_back(before, f"has {row}")
 
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
         """Return the error that an owner's ledger went back in time."""
         return ContradictionError(
-            f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, "
-            f"and now {now}; {RESTORE_ADVICE}"
+            f"{self.owner}: the owner's ledger was rolled back. It had {counted(before.entries, 'row')}, ending in "
+            f"{before.hash[:16]}…, and now {now}: {RESTORE_ADVICE}"
         )

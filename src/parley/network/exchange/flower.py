@@ -56,7 +56,7 @@ class Carrier:
         with self._lock:
             sent = next(iter(self._grid.push_messages([message])), None)
         if not sent:
-            raise Unavailable(f"node {node}: the federation accepts no message for it")
+            raise Unavailable(f"node {node}: the federation accepts no message for this node")
         return str(sent)
 
     def fetch(self, node: int, sent: str) -> bytes | None:
@@ -68,7 +68,7 @@ class Carrier:
         content = None if replies[0].has_error() else replies[0].content.get(RECORD_NAME)
         reply = content.get("content") if isinstance(content, ConfigRecord) else None
         if not isinstance(reply, bytes):
-            raise Unavailable(f"node {node}: its relay failed, or it does not run Parley's relay")
+            raise Unavailable(f"node {node}: the node's relay failed, or the node does not run Parley's relay")
         return reply
 
     def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
@@ -138,6 +138,7 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
     missing = [name for name in names if name not in owners]
     if missing:
         raise ExchangeError(
-            f"no node of the federation claims to be {', '.join(missing)}; are their daemons and relays running?"
+            f"no node of the federation claims to be {', '.join(missing)}; check that the daemons and relays of these "
+            "owners run"
         )
     return list(owners.values())

@@ -62,7 +62,7 @@ def read_share_bundle(content: bytes) -> ShareBundle:
     message = parsed(wire.Parcel, content)
     terms, number, content_hash = _question(message.question)
     if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= MAX_NUMBERS or message.law not in tuple(Law):
-        raise Malformed("share bundle: expected an owner's name, a known law and a size")
+        raise Malformed("share bundle: expected an owner's name, a known noise law and a size")
     shape = Shape(Law(message.law), message.exponent, message.size)
     return ShareBundle(
         terms, number, content_hash, message.owner, message.records, shape, (message.first, message.second)
@@ -116,7 +116,7 @@ def read_numbers(content: bytes, host: str) -> Piece:
 def read_done(content: bytes, host: str) -> None:
     """Accept a confirmation, or raise the refusal."""
     if not read_outcome(wire.HostReply, content, host, "done").done:
-        raise ContradictionError(f"{host}: sent something other than a confirmation")
+        raise ContradictionError(f"{host}: expected a confirmation, received another reply")
 
 
 def read_opening(content: bytes, host: str, size: int) -> Opening:
@@ -125,9 +125,9 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
     try:
         question, words = _question(message.question), to_words(message.words, size)
     except Malformed:
-        raise ContradictionError(f"{host}: sent an opening that cannot be read") from None
+        raise ContradictionError(f"{host}: the opening in the reply cannot be read") from None
     if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
-        raise ContradictionError(f"{host}: sent an opening that cannot be read")
+        raise ContradictionError(f"{host}: the opening in the reply cannot be read")
     return Opening(*question, tuple(message.owners), words, message.digest)
 
 
@@ -137,11 +137,13 @@ def _question(message: wire.SharedQuestion) -> Question:
         or not CONTENT_PATTERN.fullmatch(message.content)
         or not 1 <= message.round < MAX_ROUND
     ):
-        raise Malformed("question: expected the hash of the terms, a round from 1 and the hash of what was asked")
+        raise Malformed(
+            "question: expected the hash of the terms, a round from 1 and the hash of what the learner asked"
+        )
     return message.terms, message.round, message.content
 
 
-TWO_HOSTS_WARNING = "who is two hosts reads every answer, without noise"
+TWO_HOSTS_WARNING = "a party that is two hosts can read every answer, without noise"
 
 
 class RemoteHost(RemoteDaemon):
@@ -175,7 +177,7 @@ class RemoteHost(RemoteDaemon):
         """Send one numbered message of a channel to the host."""
         content = write_frame(terms, channel, number, payload)
         if len(content) > MAX_MESSAGE_BYTES:
-            raise Malformed(f"noise: a message of {len(content)} bytes exceeds the longest message")
+            raise Malformed(f"noise: a message of {len(content)} bytes is longer than the longest message")
         read_done(self._call("Carry", content, timeout), self.name)
 
 
@@ -209,7 +211,7 @@ class HostGroup:
         """Refuse a certificate shown for the host `name` that cannot be its own alone."""
         refusal = self.meet(name, names(certificate), fingerprint(certificate))
         if refusal is not None:
-            raise CertificateError(f"{refusal}; nothing was sent, ask the authority")
+            raise CertificateError(f"{refusal}; nothing was sent. Ask the authority")
 
 
 class HostConnections:
@@ -270,8 +272,8 @@ def host_keys(
     for name, key in keys.items():
         if key is not None and known.setdefault(key, name) != name:
             raise SettingError(
-                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWO_HOSTS_WARNING}; compare their "
-                "fingerprints over the phone (parley certs show)"
+                f"{place}: {known[key]} and {name} have the same key, {key[:16]}…: {TWO_HOSTS_WARNING}; compare the "
+                "hosts' fingerprints over the phone (parley certs show)"
             )
     return keys
 
@@ -282,7 +284,7 @@ def host_key(host: Host, addresses: Mapping[str, str | Pinned], place: str) -> s
     pin = where.fingerprint if isinstance(where, Pinned) else None
     if pin is not None and host.key is not None and pin != host.key:
         raise SettingError(
-            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, the terms say {host.key[:16]}…; compare it over "
-            "the phone (parley certs show)"
+            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, but the terms give {host.key[:16]}…; compare "
+            "fingerprints over the phone (parley certs show)"
         )
     return host.key if pin is None else pin

@@ -60,7 +60,7 @@ def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
     """Return the piece in a reply; an invalid one is a contradiction."""
     data = message.data
     if len(message.arrays) > _MAX_ARRAYS or len(message.names) > _MAX_ARRAYS or len(data) % 8:
-        raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+        raise ContradictionError(f"{party}: the public numbers in the reply cannot be read")
     shapes = {array.name: tuple(array.shape) for array in message.arrays}
     return Piece(dict(message.names), shapes, np.frombuffer(data, dtype=_FLOATS).astype(np.float64), message.agreed)
 
@@ -81,11 +81,11 @@ def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:
         if misfit is not None:
             raise _disagreement(party, misfit)
         if len(piece.data) > total or (total and not len(piece.data)):
-            raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+            raise ContradictionError(f"{party}: the public numbers in the reply cannot be read")
         pieces.append(piece.data)
     data = np.concatenate(pieces)
     if len(data) != total:
-        raise ContradictionError(f"{party}: sent public numbers that cannot be read")
+        raise ContradictionError(f"{party}: the public numbers in the reply cannot be read")
     difference = own.difference(own.with_data(data))
     if difference is not None:
         raise _disagreement(party, difference)
@@ -217,13 +217,15 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     reply = read_outcome(wire.Reply, content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
-        raise ContradictionError(f"{owner}: sent something other than its answer to round {query.round}")
+        raise ContradictionError(f"{owner}: expected the answer to round {query.round}, received another reply")
     if message.records != records:
-        raise ContradictionError(f"{owner}: answers for {message.records} records, the terms say {records}")
+        raise ContradictionError(
+            f"{owner}: the answer is for {message.records} records, but the terms give {records} records"
+        )
     try:
         value = _numbers(message.value) if size or message.value.data else np.empty(0)
     except Malformed:
-        raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
+        raise ContradictionError(f"{owner}: the numbers in the reply cannot be read") from None
     if value.shape != (size,) or not np.isfinite(value).all():
         raise ContradictionError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
     return AnswerReply(Answer(query.id, owner, records, value), _read_statement(message.statement, owner))
@@ -243,7 +245,7 @@ def read_numbers(content: bytes, owner: str) -> Piece | None:
 def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
     reply = read_outcome(wire.Reply, content, owner)
     if reply.WhichOneof("outcome") != "statement":
-        raise ContradictionError(f"{owner}: sent something other than the state of the agreement")
+        raise ContradictionError(f"{owner}: expected the state of the agreement, received another reply")
     return reply.statement
 
 
@@ -251,7 +253,7 @@ def read_health(content: bytes) -> str:
     """Return the name of the owner that says it is there."""
     reply = read_outcome(wire.Reply, content, "owner")
     if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
-        raise Unavailable("something other than an owner replied")
+        raise Unavailable("something other than an owner's daemon replied")
     return str(reply.health.owner)
 
 
@@ -292,13 +294,13 @@ def read_outcome(kind: type[M], content: bytes, party: str, expected: str | None
     try:
         message = parsed(kind, content)
     except Malformed:
-        raise Unavailable(f"{party}: its reply was damaged on the way") from None
+        raise Unavailable(f"{party}: the reply was damaged in transit") from None
     reply = cast(Any, message)
     outcome = reply.WhichOneof("outcome")
     if outcome == "refusal":
         raise _REFUSALS.get(reply.refusal.code, Refusal)(f"{party}: {printable(reply.refusal.sentence)}")
     if expected not in (None, outcome):
-        raise ContradictionError(f"{party}: sent something other than was asked")
+        raise ContradictionError(f"{party}: the reply does not fit the question")
     return message
 
 
@@ -380,5 +382,5 @@ def read_state(content: bytes, owner: str, terms: str) -> ProposalState:
     answer = reply.proposal
     ours = reply.WhichOneof("outcome") == "proposal" and (answer.owner, answer.terms) == (owner, terms)
     if not ours or answer.state not in get_args(State):
-        raise ContradictionError(f"{owner}: sent something other than the state of the proposal")
+        raise ContradictionError(f"{owner}: expected the state of the proposal, received another reply")
     return ProposalState(cast(State, answer.state), printable(answer.reason))

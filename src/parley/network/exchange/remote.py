@@ -96,7 +96,7 @@ class RemoteDaemon:
         plain = address.startswith("unix:") or identity is None
         self._inspects = not plain and (fingerprint is not None or bool(revoked) or vet is not None)
         if self._inspects and not re.fullmatch(r".+:\d+", address):
-            raise SettingError(f"address of {name}: {address!r}, expected host:port")
+            raise SettingError(f"address of {name} = {address!r}: expected host:port")
         self._lock, self._closed = threading.Lock(), False
         self._channel: Any = None
         self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
@@ -126,7 +126,7 @@ class RemoteDaemon:
                 raise NotOffered(sentence) from None
             raise (Unavailable if error.code() in _TRANSIENT_CODES else Refusal)(sentence) from None
         except ValueError:  # the channel was closed under the call
-            raise Unavailable(f"{self.name}: not waited for any longer") from None
+            raise Unavailable(f"{self.name}: the run no longer waits for this party") from None
 
     def _open_channel(self, timeout: float) -> Any:
         """Return the channel, made only when needed if the certificate is inspected first."""
@@ -142,7 +142,7 @@ class RemoteDaemon:
     def _current(self) -> Any:
         with self._lock:
             if self._closed:
-                raise Unavailable(f"{self.name}: not waited for any longer")
+                raise Unavailable(f"{self.name}: the run no longer waits for this party")
             return self._channel
 
     def _install(self, made: Any) -> Any:
@@ -181,8 +181,8 @@ class RemoteDaemon:
         if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
             raise CertificateError(
                 f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, "
-                f"expected {self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one "
-                "over the phone"
+                f"expected {self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new "
+                "fingerprint over the phone"
             )
         if self._vet is not None:
             self._vet(shown)
@@ -238,7 +238,7 @@ class LocalOwner:
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         if not self._turn.acquire(timeout=timeout):
-            raise Unavailable(f"{self.name}: still at work on an earlier question")
+            raise Unavailable(f"{self.name}: the daemon is still working on an earlier question")
         try:
             answer, account = answer_or_deliver(self._owner, query, self._delivery)
         finally:
@@ -308,7 +308,8 @@ def propose(
     terms.require_release()
     if len(terms.canonical.encode()) > MAX_TEXT_BYTES:
         raise SettingError(
-            f"these terms are too long for an inbox, which takes {MAX_TEXT_BYTES:,} bytes; send the file"
+            f"these terms are too long for an inbox, which takes up to {MAX_TEXT_BYTES:,} bytes; send the file of the "
+            "terms"
         )
     text = "" if ask else terms.canonical
     return _tell_owners(_owners(terms, addresses, to), lambda owner: owner.propose(terms.hash, text, timeout))

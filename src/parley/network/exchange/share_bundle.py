@@ -94,7 +94,7 @@ def _pair(parts: tuple[bytes | Words, bytes | Words]) -> tuple[bytes, bytes]:
 def to_words(content: bytes, size: int) -> Words:
     """Return exactly `size` words from these bytes, or refuse them."""
     if len(content) != WORD_TYPE.itemsize * size:
-        raise Malformed(f"words: expected {size} of eight bytes")
+        raise Malformed(f"words: expected {size} words of eight bytes")
     return np.frombuffer(content, dtype=WORD_TYPE).astype(np.uint64, copy=False)
 
 
@@ -159,8 +159,8 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError(
-            "owner.toml: hosts: missing; under these terms shares go to hosts over a network, which requires "
-            "certificates"
+            "owner.toml: hosts: missing; under these terms the owner sends shares to hosts over a network, which "
+            "requires certificates"
         )
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)

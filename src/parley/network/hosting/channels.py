@@ -56,7 +56,7 @@ class NetworkChannel:
     def send(self, to: int, payload: bytes) -> None:
         """Send a message, and return when the other has it, maybe unread."""
         if self.closed:
-            raise Unavailable("this channel is closed; start again with a new one")
+            raise Unavailable("this channel is closed; start again with a new channel")
         number = self._sent[to]
         self._sent[to] += 1
         try:
@@ -73,7 +73,7 @@ class NetworkChannel:
             raise Unavailable(f"host {source}: no message within {MESSAGE_TIMEOUT_S:g} s") from None
         if payload is None:
             self._queues[source].put(None)
-            raise Unavailable("this channel is closed; start again with a new one")
+            raise Unavailable("this channel is closed; start again with a new channel")
         with self._lock:
             self._waiting[source] -= len(payload)
         return payload
@@ -92,7 +92,7 @@ class NetworkChannel:
                 self._queues[source].put(payload)
         if not sound:
             self.close()
-            raise OutOfOrder("this channel is closed; start again with a new one")
+            raise OutOfOrder("this channel is closed; start again with a new channel")
 
     def close(self) -> None:
         """Close the channel, and wake whoever waits for a message."""
@@ -128,7 +128,7 @@ class Drawer:
             )
             channel = self._channel if self._known(name) else None
         if channel is None:
-            raise Unavailable("no such channel; start again with a new one")
+            raise Unavailable("no such channel; start again with a new channel")
         channel.put(source, number, payload)
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ class Readiness:
             try:
                 hosted.host.sharing.keys()
             except ParleyError:
-                problems.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… are not reached")
+                problems.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… cannot be reached")
         return problems
 
 

@@ -38,7 +38,7 @@ class SharedFederation(Federation):
         self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
         if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
-                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, the addresses "
+                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, but the addresses name "
                 f"{[h.name for h in hosts]}"
             )
         self._opening = ThreadPoolExecutor(len(self._hosts), thread_name_prefix="parley-opening")
@@ -62,7 +62,8 @@ class SharedFederation(Federation):
                 except Unavailable as trouble:
                     if time.monotonic() > due:
                         raise ExchangeError(
-                            f"before the first round: no message from a host within {self._deadline:g} s: {trouble}"
+                            f"before the first round: no message arrived from a host within {self._deadline:g} s: "
+                            f"{trouble}"
                         ) from None
                     if pause == LONGEST_PAUSE:
                         self._warn_once(

@@ -224,14 +224,14 @@ class Host:
             if kept is not None:
                 if (kept.content, kept.shares) != (bundle.content, bundle.shares):
                     raise ContentMismatch(
-                        f"{bundle.owner}: it sent a different share bundle for round {bundle.round} before"
+                        f"{bundle.owner}: the owner sent a different share bundle for round {bundle.round} before"
                     )
                 return
             entry = self._entry(bundle.round)
             if entry.proposal is not None or entry.aborted is not None:
                 if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{bundle.owner}: round {bundle.round} was decided without its share bundle")
+                raise TooLate(f"{bundle.owner}: round {bundle.round} was decided without this owner's share bundle")
             self._make_room(bundle)
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
@@ -276,7 +276,9 @@ class Host:
         if entry.aborted is not None:
             raise AbortedRound(entry.aborted)
         if entry.record is None:
-            raise Unavailable(f"round {number}: not agreed on yet; ask the same question again")
+            raise Unavailable(
+                f"round {number}: the hosts have not agreed on the round yet; ask the same question again"
+            )
         return record_digest(entry.record)
 
     def close(self) -> None:
@@ -365,13 +367,13 @@ class Host:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
             raise Unavailable(
-                f"round {number}: {held} share bundles have arrived, the terms need {max(1, turn.quorum)}; ask again "
+                f"round {number}: {held} of the required {max(1, turn.quorum)} share bundles have arrived; ask again "
                 "later"
             )
 
     def _require_fit(self, bundle: ShareBundle, turn: Turn) -> None:
         if bundle.terms_hash != self.assignment.terms_hash:
-            raise Malformed("share bundle: it belongs to other terms")
+            raise Malformed("share bundle: the bundle belongs to other terms")
         _require_content(bundle.content)
         if bundle.owner not in turn.records:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")

@@ -172,7 +172,7 @@ class Journal:
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.record is None and entry.aborted is None:
-                raise GuaranteeError("journal: nothing is opened before it is recorded")
+                raise GuaranteeError("journal: a round is recorded before it is opened")
             if entry.aborted is None and not entry.opened:
                 _append(db, terms, round, "opened", "")
                 entry = _entry(db, terms, round)
@@ -260,7 +260,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
             db.execute(statement)
         return
     if (application, number) != (APPLICATION, VERSION):
-        raise LedgerError(f"{path}: not a host's journal, or one of a later Parley")
+        raise LedgerError(f"{path}: the file is not a host's journal, or was written by a later Parley")
     previous = FIRST_PREVIOUS_HASH
     rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")
     for *facts, sums, digest, before, link in rows:
@@ -344,18 +344,21 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
         known = {name: Head(end["entries"], end["hash"]) for name, end in json.loads(path.read_text("utf-8")).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         raise BrokenChainError(
-            f"{path}: it does not record where the journals ended; put it back from a copy"
+            f"{path}: the file does not record where the journals ended; restore the file from a copy"
         ) from None
     for name, journal in journals.items():
         if name in known and not journal.holds(known[name]):
-            raise BrokenChainError(f"{journal.path}: this journal is an older or another one; put the latest one back")
+            raise BrokenChainError(
+                f"{journal.path}: this journal is an older or different journal; put the latest journal back"
+            )
 
 
 def statement(settings: HostSettings) -> dict[str, Any]:
     """Recompute the journal's chain and return its row counts; a running daemon does not wait for it."""
     if not settings.journal.exists():
         raise LedgerError(
-            f"{settings.journal}: no such journal; put it back, or create a first one with parley host init"
+            f"{settings.journal}: no such journal; put the journal back, or create a first journal with parley host "
+            "init"
         )
     journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
     try:

@@ -75,7 +75,8 @@ class HostOffer:
         try:
             if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
                 raise LedgerError(
-                    f"{self.settings.journal}: these terms were accepted with another journal; put that one back"
+                    f"{self.settings.journal}: these terms were accepted with another journal; put the other journal "
+                    "back"
                 )
             with acceptances.storing(Acceptance(self.terms, self.key)):
                 journal.begin(self.terms.hash)
@@ -87,7 +88,7 @@ def open_host(folder: Path, name: str, listen: str) -> HostSettings:
     """Write the settings and make an empty journal, or neither."""
     path = folder / "host.toml"
     if path.exists():
-        raise SettingError(f"{path}: already exists; a host has one journal")
+        raise SettingError(f"{path}: the journal already exists; a host has one journal")
     make_folder(folder)
     create(path, SETTINGS_TEMPLATE.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
     try:
@@ -124,16 +125,16 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
         twice = [host.name for host in terms.hosts if host.name in carried and host.name != settings.name]
         if twice:
             raise CertificateError(
-                f"{settings.identity.certificate}: it also names the host {twice[0]!r}, too: {TWO_HOSTS_WARNING}; "
-                "have it made anew"
+                f"{settings.identity.certificate}: the certificate also names the host {twice[0]!r}: "
+                f"{TWO_HOSTS_WARNING}; request a new certificate"
             )
     if own.key is None:
         return
     own_fingerprint = fingerprint(read_certificate(settings.identity.certificate))
     if own_fingerprint != own.key:
         raise CertificateError(
-            f"{settings.identity.certificate}: its key is {own_fingerprint[:16]}…; the terms give {settings.name!r} "
-            f"the key {own.key[:16]}…"
+            f"{settings.identity.certificate}: the key of the certificate is {own_fingerprint[:16]}…, but the terms "
+            f"give {settings.name!r} the key {own.key[:16]}…"
         )
 
 

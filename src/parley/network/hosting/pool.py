@@ -59,7 +59,7 @@ class Pool:
         """Begin this attempt's session; `Unavailable` after a later attempt, whose session stays as it is."""
         with self._changed:
             if attempt != self._attempt:
-                raise Unavailable("a newer session has begun; this one is over")
+                raise Unavailable("this session is over, because a newer session has begun")
             self._drop(keys)
 
     def end(self, attempt: int) -> None:
@@ -79,7 +79,7 @@ class Pool:
         """Return the keys of the three hosts' session, or refuse if there is none yet."""
         with self._changed:
             if self._keys is None:
-                raise Unavailable("the hosts have not found each other yet; ask the same question again")
+                raise Unavailable("the hosts have not exchanged keys yet; ask the same question again")
             return self._keys
 
     def name(self, session: str, shape: Shape, patience: float) -> int:
@@ -88,7 +88,7 @@ class Pool:
             self._changed.wait_for(lambda: self._free(shape) or not self._holds(session), patience)
             free = self._free(shape)
             if not free or not self._holds(session):
-                raise Unavailable("no noise is drawn yet; ask the same question again")
+                raise Unavailable("no noise has been drawn yet; ask the same question again")
             self._named.add(free[0])
             self._used = time.monotonic()
             self._changed.notify_all()

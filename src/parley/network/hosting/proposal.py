@@ -44,7 +44,7 @@ class HostAssignment:
     def turn(self, number: int) -> Turn:
         """Return what round `number` is about, or refuse it."""
         if not 1 <= number <= self.rounds:
-            raise OutOfOrder(f"round {number} was asked: expected one up to round {self.rounds}")
+            raise OutOfOrder(f"the learner asked for round {number}; expected a round from 1 to {self.rounds}")
         return self.find(number)
 
     @property
@@ -60,7 +60,7 @@ class HostAssignment:
     def index(self, host: str) -> int:
         """Return the number of a host, or refuse it."""
         if host not in self.hosts:
-            raise TermsError(f"hosts: {host!r} is not one of them, {list(self.hosts)}")
+            raise TermsError(f"hosts: {host!r} is not a host in these terms; expected one of {list(self.hosts)}")
         return self.hosts.index(host)
 
 
@@ -150,7 +150,7 @@ class Proposal:
         except (ValueError, TypeError, RecursionError):
             sound = False
         if not sound or proposal.to_text() != text or len({each.owner for each in proposal.held}) < len(proposal.held):
-            raise Malformed("proposal: expected one in canonical form")
+            raise Malformed("proposal: expected a proposal in canonical form")
         return proposal
 
 

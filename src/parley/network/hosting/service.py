@@ -292,7 +292,7 @@ class HostService:
         index = assignment.index(self._name)
         if not self._journal.begun(assignment.terms_hash):
             raise SettingError(
-                f"{self._journal.path}: these terms were accepted with another journal; put that one back"
+                f"{self._journal.path}: these terms were accepted with another journal; put the other journal back"
             )
         group = self._connections.group(acceptance.terms.hosts, self._name)
         peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}

@@ -75,7 +75,8 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
         or not known
     ):
         raise ContradictionError(
-            f"round {query.round}: the hosts opened something that was not asked for; ask their operators"
+            f"round {query.round}: the hosts opened a sum that the learner did not ask for; ask the operators of the "
+            "hosts"
         )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
         raise ContradictionError(f"round {query.round}: a host opened a vector of the wrong size; ask its operator")
@@ -102,7 +103,7 @@ class Neighbour:
 
     def _found(self) -> Host:
         if self.host is None:
-            raise Unavailable("a host is not reachable; ask again")
+            raise Unavailable("a host cannot be reached; ask the same question again")
         return self.host
 
 
@@ -190,6 +191,6 @@ def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: 
     )
     if not loosest.noisy(noise.over(answer.records), answer.value.size, FALSE_ALARM_PROBABILITY).holds(answer.value):
         raise ContradictionError(
-            f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain; an owner sent "
-            f"other numbers"
+            f"round {number}: the opened sum is larger than the agreed bounds plus noise can explain, so an owner sent "
+            "wrong numbers"
         )

@@ -73,7 +73,8 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
     ]
     if name.casefold() in (known.casefold() for known in held):
         raise CertificateError(
-            f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost"
+            f"{authority}: a certificate for {name!r} already exists; renew the certificate, or revoke it if its key "
+            "was lost"
         )
     if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
         raise CertificateError(f"{request}: a certificate of this key was revoked; ask for a request with a new key")
@@ -87,13 +88,13 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
     """Replace a certificate by one for the same name and key with a later end."""
     old = read_certificate(path)
     if not issued_by(old, read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt")):
-        raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
+        raise CertificateError(f"{path}: expected a certificate that this authority issued")
     if not names(old):
         raise CertificateError(
             f"{path}: an authority's own certificate is not renewed but replaced (parley certs init)"
         )
     if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
-        raise CertificateError(f"{path}: it was revoked; ask for a request with a new key")
+        raise CertificateError(f"{path}: the certificate was revoked; ask for a request with a new key")
     _archive(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
     replace_text(path, pem(certificate).decode(), PUBLIC_FILE_MODE)
@@ -109,7 +110,7 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
     if name is not None:
         of_name = [c for c in _signed(authority, ca) if name.casefold() in (known.casefold() for known in names(c))]
         if not of_name:
-            raise CertificateError(f"{authority}: no certificate for {name!r} was issued here")
+            raise CertificateError(f"{authority}: this authority issued no certificate for {name!r}")
         now = datetime.now(UTC)
         for c in of_name:
             entry = x509.RevokedCertificateBuilder().serial_number(c.serial_number).revocation_date(now).build()
@@ -148,9 +149,9 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
         request = x509.load_pem_x509_csr(sole_block(path, "a certificate request"))
         sound = request.is_signature_valid
     except ValueError:
-        raise CertificateError(f"{path}: not a certificate request in PEM form") from None
+        raise CertificateError(f"{path}: expected a certificate request in PEM form") from None
     if not sound:
-        raise CertificateError(f"{path}: its signature does not fit its key; ask for a new one")
+        raise CertificateError(f"{path}: the signature of the request does not match its key; ask for a new request")
     return request
 
 
@@ -163,12 +164,10 @@ def requested_name(request: x509.CertificateSigningRequest) -> str:
 def checked_name(name: str) -> str:
     """Return a valid party's name: not the authority's own, nor four numbers, which TLS takes for an address."""
     if re.fullmatch(r"\d+(\.\d+){3}", name):
-        raise CertificateError(
-            f"name = {name!r}: it looks like an IP address, which TLS does not accept as a name; choose another"
-        )
+        raise CertificateError(f"name = {name!r}: TLS does not accept an IP address as a name; choose another name")
     if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY_FILE_STEM:
         raise CertificateError(
-            f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY_FILE_STEM!r}"
+            f"name = {name!r}: expected letters, digits, '-', '_' and '.', up to 100, and not {AUTHORITY_FILE_STEM!r}"
         )
     return name
 
@@ -177,7 +176,9 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
     ca = read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt")
     expiry_warning(authority / f"{AUTHORITY_FILE_STEM}.crt", ca)  # an authority that has ended signs nothing
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise CertificateError(f"{name}: its key is of the wrong kind; give a request made by `parley certs request`")
+        raise CertificateError(
+            f"{name}: the key of the request is of the wrong kind; give a request made by `parley certs request`"
+        )
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
     # an owner may learn
     both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])

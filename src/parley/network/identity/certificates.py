@@ -28,7 +28,7 @@ def sole_block(path: Path, expected: str) -> bytes:
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file; expected {expected}") from None
     if content.count(b"-----BEGIN ") > 1:
-        raise CertificateError(f"{path}: it holds more than one PEM block; expected {expected} alone")
+        raise CertificateError(f"{path}: the file holds more than one PEM block; expected only {expected}")
     return content
 
 
@@ -36,9 +36,9 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError):
-        raise CertificateError(f"{path}: not a private key in PEM form") from None
+        raise CertificateError(f"{path}: expected a private key in PEM form") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"{path}: a key of the wrong kind; use one made by `parley certs`")
+        raise CertificateError(f"{path}: the key is of the wrong kind; use a key made by `parley certs`")
     return key
 
 
@@ -46,7 +46,9 @@ def elliptic_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
     """Return the certificate's key, of the kind that `parley certs` makes."""
     public = certificate.public_key()
     if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise CertificateError("ca.crt: its key is of the wrong kind; use an authority made by `parley certs init`")
+        raise CertificateError(
+            "ca.crt: the key of the authority is of the wrong kind; use an authority made by `parley certs init`"
+        )
     return public
 
 
@@ -70,7 +72,7 @@ def require_new(*paths: Path, advice: str = "choose another folder") -> None:
     """Refuse existing files, before the first of several is written."""
     known = next((path for path in paths if path.exists()), None)
     if known is not None:
-        raise CertificateError(f"{known}: already exists; nothing was overwritten; {advice}")
+        raise CertificateError(f"{known}: the file already exists and was not overwritten; {advice}")
 
 
 def pem(certificate: x509.Certificate) -> bytes:
@@ -85,7 +87,7 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(sole_block(path, "a certificate"))
     except ValueError:
-        raise CertificateError(f"{path}: not a certificate in PEM form") from None
+        raise CertificateError(f"{path}: expected a certificate in PEM form") from None
 
 
 def certificate_in(text: str, place: Path) -> x509.Certificate:
@@ -93,7 +95,7 @@ def certificate_in(text: str, place: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
-        raise CertificateError(f"{place}: it holds no certificate in PEM form") from None
+        raise CertificateError(f"{place}: expected a certificate in PEM form") from None
 
 
 def names(certificate: x509.Certificate) -> Sequence[str]:
@@ -145,8 +147,9 @@ def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> s
         else "the consortium needs a new authority (parley certs init)"
     )
     if left < 0:
-        raise CertificateError(f"{path}: expired on {end}; {advice}")
-    return f"{path}: expires in {counted(left, 'day')}, on {end}; {advice}" if left < EXPIRY_WARNING_DAYS else None
+        raise CertificateError(f"{path}: the certificate expired on {end}; {advice}")
+    reminder = f"{path}: the certificate expires in {counted(left, 'day')}, on {end}; {advice}"
+    return reminder if left < EXPIRY_WARNING_DAYS else None
 
 
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
@@ -157,14 +160,18 @@ def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevoca
         )
         sound = revocations.issuer == ca.subject and revocations.is_signature_valid(elliptic_key(ca))
     except (ValueError, TypeError):
-        raise CertificateError(f"{path}: not a revocation list in PEM form; ask the authority for its ca.crl") from None
+        raise CertificateError(
+            f"{path}: expected a revocation list in PEM form; ask the authority for its ca.crl"
+        ) from None
     if not sound:
-        raise CertificateError(f"{path}: a revocation list that the authority did not sign; ask it for its ca.crl")
+        raise CertificateError(
+            f"{path}: the authority did not sign this revocation list; ask the authority for its ca.crl"
+        )
     try:
         list_number(revocations)
     except (x509.ExtensionNotFound, ValueError):
         raise CertificateError(
-            f"{path}: a revocation list without a number; expected one that `parley certs revoke` made"
+            f"{path}: the revocation list has no number; expected a list that `parley certs revoke` made"
         ) from None
     return revocations
 
@@ -246,7 +253,7 @@ class Revocations:
         revocations = read_revocations(path, self._authority)
         if self._list is not None and revocations != self._list and list_number(revocations) <= list_number(self._list):
             raise CertificateError(
-                f"{path}: this revocation list is not newer than the one in force; ask the authority for its latest "
+                f"{path}: this revocation list is not newer than the list in force; ask the authority for its latest "
                 "ca.crl"
             )
         self._apply(revocations)
@@ -263,11 +270,12 @@ def check_identity(identity: Identity, name: str) -> None:
     own, key = trusted_certificate(identity.certificate, identity), read_key(identity.key)
     if key.public_key() != own.public_key():
         raise CertificateError(
-            f"{identity.key}: not the key of {identity.certificate}; expected the one its request was made with"
+            f"{identity.key}: the key does not belong to {identity.certificate}; use the key of its request"
         )
     if name not in names(own):
         raise CertificateError(
-            f"{identity.certificate}: it is for {', '.join(names(own)) or 'an authority'}, not for {name!r}"
+            f"{identity.certificate}: the certificate is for {', '.join(names(own)) or 'an authority'}, not for "
+            f"{name!r}"
         )
 
 
@@ -282,19 +290,19 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
     """Refuse a certificate unless the authority issued it, both are in date, and it was not revoked."""
     ca = read_certificate(identity.authority)
     if not issued_by(certificate, ca):
-        raise CertificateError(f"{path}: not issued by the authority in {identity.authority}")
+        raise CertificateError(f"{path}: the authority in {identity.authority} did not issue this certificate")
     for place, dated in ((identity.authority, ca), (path, certificate)):
         if dated.not_valid_before_utc > datetime.now(UTC):
             raise CertificateError(
-                f"{place}: not valid before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check the clock of "
-                f"this machine"
+                f"{place}: the certificate is not valid before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; check "
+                "the clock of this machine"
             )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):
-        raise CertificateError(f"{path}: the authority revoked it; have a new key certified")
+        raise CertificateError(f"{path}: the authority revoked this certificate; have a new key certified")
 
 
 def require_private(key: Path) -> None:
     """Refuse a key that others can read."""
     if exposed(key):
-        raise CertificateError(f"{key}: other accounts may read this key; chmod 600 {key}")
+        raise CertificateError(f"{key}: other accounts may read this key; run: chmod 600 {key}")

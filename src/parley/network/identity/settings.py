@@ -66,8 +66,8 @@ def _different_keys(hosts: dict[str, Any]) -> dict[str, Any]:
         if isinstance(where, Pinned) and pins.setdefault(where.fingerprint, name) != name:
             raise PydanticCustomError(
                 "same_key",
-                "expected different fingerprints: {one} and {other} have the same one, and whoever has the keys of "
-                "two hosts reads every answer",
+                "expected different fingerprints: {one} and {other} have the same fingerprint, and a holder of the "
+                "keys of two hosts can read every answer",
                 {"one": pins[where.fingerprint], "other": name},
             )
     return hosts
@@ -180,8 +180,8 @@ def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
     """Refuse a metrics page for everybody, unless that is wanted."""
     if settings.metrics is not None and not settings.metrics_anywhere and not loopback(settings.metrics):
         raise SettingError(
-            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and "
-            "learners to anybody; use 127.0.0.1, or set `metrics_anywhere = true`"
+            f"{path}: metrics: other machines can reach {settings.metrics}, and the metrics page shows budgets and "
+            "learners to everyone; use 127.0.0.1, or set `metrics_anywhere = true`"
         )
 
 

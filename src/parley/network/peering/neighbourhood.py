@@ -43,7 +43,7 @@ def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
     if 8 * rows * numbers + 1024 > MAX_MESSAGE_BYTES:
         raise Malformed(
-            f"model: {rows} vectors of {numbers} numbers exceed the longest message, {MAX_MESSAGE_BYTES} bytes"
+            f"model: {rows} vectors of {numbers} numbers are longer than the longest message, {MAX_MESSAGE_BYTES} bytes"
         )
 
 
@@ -63,7 +63,7 @@ class Board:
             before = self._said.setdefault(place, vectors.copy())
             if before.tobytes() != vectors.tobytes():
                 raise GuaranteeError(
-                    f"round {place[0]}: this peer sent something different before; nothing was sent now"
+                    f"round {place[0]}: this peer sent different numbers before, so it sent nothing now"
                 )
             self._changed.notify_all()
 
@@ -75,9 +75,9 @@ class Board:
                 return self._said[place]
             if place[0] < self._first:
                 raise OutOfOrder(
-                    f"round {place[0]} is over here; round {self._first} is the oldest kept. Put the latest checkpoint "
-                    "back. If it is lost, all peers move theirs away and begin again, which costs nothing while the "
-                    "owners keep all answers"
+                    f"round {place[0]} is over for this peer, which keeps rounds from {self._first}. Put the latest "
+                    "checkpoint back. If the checkpoint is lost, all peers move their checkpoints away and begin "
+                    "again, which costs nothing while the owners keep all answers"
                 )
             return None
 
@@ -171,7 +171,7 @@ class Neighbourhood:
         self._connections = {connection.name: connection for connection in connections}
         if set(self._connections) != set(graph.neighbours(owner)):
             raise ExchangeError(
-                f"neighbours: the terms require {graph.neighbours(owner)} those of {owner}, the addresses "
+                f"neighbours: the terms give {owner} the neighbours {graph.neighbours(owner)}, but the addresses name "
                 f"{sorted(self._connections)}"
             )
         self._pool = ThreadPoolExecutor(max(1, len(self._connections)), thread_name_prefix="parley-neighbour")
@@ -229,8 +229,8 @@ class Neighbourhood:
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others report different things about {about}; one of them passes on something "
-                            "other than it received"
+                            f"{name} and others report different numbers of {about}; one of these peers did not pass "
+                            "on the numbers that it received"
                         )
         return {name: known[name] for name in graph.names}
 
@@ -287,7 +287,8 @@ class Neighbourhood:
             if self._stops:
                 self._over.set()
                 raise ExchangeError(
-                    f"{when}: not all neighbours replied within {self._deadline:g} s, and the terms say stop: {absent}"
+                    f"{when}: not all neighbours replied within {self._deadline:g} s, and the terms stop the run: "
+                    f"{absent}"
                 )
             self._warn(f"{when}: waiting for neighbours: {absent}")
 
@@ -327,7 +328,7 @@ class Neighbourhood:
             except Refusal as refusal:
                 raise ExchangeError(f"public numbers cannot be compared: {refusal}") from None
             if self._over.wait(pause):
-                raise Unavailable(f"{connection.name}: not waited for any longer")
+                raise Unavailable(f"{connection.name}: the run no longer waits for this peer")
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _ask(self, connection: Connection, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
@@ -348,7 +349,7 @@ class Neighbourhood:
             except Refusal as refusal:
                 raise ExchangeError(f"round {place[0]}: the run cannot go on: {refusal}") from None
             if self._over.wait(pause):
-                raise Unavailable(f"{connection.name}: not waited for any longer")
+                raise Unavailable(f"{connection.name}: the run no longer waits for this peer")
 
     def _finished(self, connection: Connection, place: Place) -> bool:
         """Whether this neighbour is done, asked until it is gone for `deadline` seconds."""

@@ -63,7 +63,7 @@ def read_question(content: bytes) -> tuple[str, Place]:
     """(terms hash, place), or a refusal."""
     message = parsed(wire.PeerQuestion, content)
     if not CONTENT_PATTERN.fullmatch(message.terms) or not 1 <= message.round < MAX_ROUND or message.step >= MAX_STEP:
-        raise Malformed("question: expected the hash of the terms, a round from 1 and a step of it")
+        raise Malformed("question: expected the hash of the terms, a round from 1 and a step of the round")
     return message.terms, (message.round, message.step)
 
 
@@ -114,12 +114,12 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
         return None
     origin = words.place.terms, (words.place.round, words.place.step), words.owner
     if outcome != "words" or origin != (run.terms_hash, place, owner):
-        raise ContradictionError(f"{owner}: sent something other than its message in {name_of(place)}")
+        raise ContradictionError(f"{owner}: expected the message of {name_of(place)}, received another reply")
     # rounded to six digits, at an edge to neighbouring ones
     if not abs(words.length - run.length) <= STEP_TOLERANCE * run.length:
         raise ContradictionError(
-            f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries compute "
-            f"different steps; state learning.step in the terms"
+            f"{owner}: the neighbour takes steps of {words.length:g}, but this peer takes steps of {run.length:g}, "
+            "because the libraries compute different steps; state learning.step in the terms"
         )
     return _vectors(words, owner, place, shape)
 
@@ -133,12 +133,12 @@ def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, 
     data = words.data  # each look copies it
     if words.rows != shape[0] or len(data) != 8 * shape[0] * shape[1]:
         raise ContradictionError(
-            f"{owner}: expected {shape[0]} x {shape[1]} numbers as what it said in {name_of(place)}"
+            f"{owner}: expected {shape[0]} x {shape[1]} numbers in the message of {name_of(place)}"
         )
     vectors = np.frombuffer(data, dtype=_FLOATS).astype(np.float64).reshape(shape)
     if not (np.abs(vectors) <= LARGEST).all():
         raise ContradictionError(
-            f"{owner}: sent numbers in {name_of(place)} that are not finite, or beyond {LARGEST:g}"
+            f"{owner}: the message of {name_of(place)} has numbers that are not finite, or are beyond {LARGEST:g}"
         )
     return vectors
 
@@ -166,7 +166,8 @@ def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:
     """What a peer needs of an owner's settings, or a sentence about what is missing."""
     if settings.peer is None:
         raise SettingError(
-            "owner.toml: peer: missing; expected [peer] with `listen`, and [peer.neighbours] with their addresses"
+            "owner.toml: peer: missing; expected [peer] with `listen`, and [peer.neighbours] with the neighbours' "
+            "addresses"
         )
     if settings.identity is None:
         raise SettingError("owner.toml: identity: missing; a peer uses the owner's own certificate (parley certs)")
@@ -178,7 +179,7 @@ def own_daemon(settings: OwnerSettings) -> RemoteOwner:
     peer, identity = peer_settings(settings)
     address = peer.daemon or settings.listen
     if address is None:
-        raise SettingError("owner.toml: listen: missing; the owner's own peer reaches the daemon there")
+        raise SettingError("owner.toml: listen: missing; the owner's own peer reaches the daemon at this address")
     host, _, port = address.rpartition(":")
     return RemoteOwner(
         settings.name, f"{LOOPBACK_OF_WILDCARD.get(host, host)}:{port}", identity, revoked=revoked_serials(identity)

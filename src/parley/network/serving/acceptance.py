@@ -123,8 +123,8 @@ class Acceptances:
                 raise
         except OSError as error:
             raise DiskError(
-                f"{path}: cannot be saved ({error.strerror}), but the terms are accepted; the daemon saves it at its "
-                f"next start"
+                f"{path}: the acceptance cannot be saved ({error.strerror}), but the terms are accepted; the daemon "
+                "saves the acceptance at its next start"
             ) from None
 
     def hashes(self) -> list[str]:
@@ -177,13 +177,13 @@ def _read(path: Path, expected: str) -> Acceptance:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["terms"].pop("format") != TERMS_FORMAT:
-            raise SettingError(f"{path}: written by another version of Parley; accept the terms again")
+            raise SettingError(f"{path}: the file was written by another version of Parley; accept the terms again")
         terms = accepted_terms(content["terms"], content["public"], content.get("preparation"))
         acceptance = Acceptance(terms, content["fingerprint"], content["relay"] is True, content.get("peer"))
     except (ValueError, KeyError, TypeError, AttributeError, TermsError):
-        raise SettingError(f"{path}: not an acceptance that Parley wrote; accept the terms again") from None
+        raise SettingError(f"{path}: expected an acceptance that Parley wrote; accept the terms again") from None
     if terms.hash != expected:
-        raise SettingError(f"{path}: its terms do not have the hash in its name; accept the terms again")
+        raise SettingError(f"{path}: the terms in the file do not have the hash in its name; accept the terms again")
     return acceptance
 
 
@@ -200,17 +200,17 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
     for terms_hash in kept:
         if terms_hash not in accounts:
             raise LedgerError(
-                f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know "
-                "it. The ledger was rolled back or replaced and lacks later answers. Put the latest ledger "
-                "back with its -wal file; if it is lost: parley owner restore. Remove the file if nobody here "
-                "accepted these terms"
+                f"{acceptances.folder}/{terms_hash}.json: the terms are accepted, but the ledger {ledger.path} does "
+                "not know them. The ledger was rolled back or replaced and lacks later answers. Put the latest ledger "
+                "back with its -wal file; if the ledger is lost, run parley owner restore. Remove the acceptance file "
+                "if nobody at this owner accepted these terms"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
-                f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but "
+                f"{ledger.path}: the ledger holds the terms {terms_hash[:16]}… as accepted, but "
                 f"{acceptances.folder}/{terms_hash}.json is missing. Accept the same terms again, which costs nothing "
-                f"more; or end them: parley owner close {terms_hash[:16]}"
+                f"more, or end the terms with parley owner close {terms_hash[:16]}"
             )
 
 

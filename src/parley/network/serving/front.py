@@ -339,7 +339,7 @@ def _listen(where: str) -> list[socket.socket]:
         for listening in sockets:
             listening.close()
         raise ExchangeError(
-            f"{where}: cannot listen there; is the address right, and does another daemon run?"
+            f"{where}: the daemon cannot listen at this address; check the address and whether another daemon runs"
         ) from None
     return sockets
 
@@ -370,7 +370,9 @@ def private_folder() -> Iterator[Path]:
                 folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=place))
                 break
     else:
-        raise ExchangeError("no folder for the daemon's inner socket: set TMPDIR to a folder that it may write to")
+        raise ExchangeError(
+            "no folder for the daemon's inner socket; set TMPDIR to a folder that the daemon may write to"
+        )
     held = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_SH)

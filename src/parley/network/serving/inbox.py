@@ -94,10 +94,10 @@ class Proposal:
             if file is None and key in self.needs:
                 raise TermsError(
                     f"model.{key}_sha256: these terms need your own copy of the file with the SHA-256 "
-                    f"{self.needs[key]}: --{key} FILE"
+                    f"{self.needs[key]}; name it with --{key} FILE"
                 )
             if file is not None and key not in self.needs:
-                raise SettingError(f"--{key}: these terms need no such file")
+                raise SettingError(f"--{key}: these terms do not need this file; remove the option")
         known = content.pop("format", None) == TERMS_FORMAT
         places = [None if file is None else resolved_against(Path.cwd(), str(file)) for file in given.values()]
         try:
@@ -137,7 +137,7 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known, proposal = False, None
     if not known or proposal is None:
-        raise SettingError(f"{path}: not a proposal that Parley wrote; move it away")
+        raise SettingError(f"{path}: expected a proposal that Parley wrote; move the file away")
     return proposal
 
 
@@ -157,7 +157,7 @@ def checked_reason(reason: str) -> str:
     """Return a reason as the learner will read it; refuse an empty or too long one."""
     text = printable(reason, MAX_REASON_CHARACTERS + 1).strip()
     if not 1 <= len(text) <= MAX_REASON_CHARACTERS:
-        raise SettingError(f"reason: expected 1 to {MAX_REASON_CHARACTERS} characters; the learner reads them")
+        raise SettingError(f"reason: expected 1 to {MAX_REASON_CHARACTERS} characters; the learner reads the reason")
     return text
 
 
@@ -218,7 +218,8 @@ class Inbox:
         free = MAX_OPEN_PROPOSALS - len(waiting)
         if theirs and FREE_PLACES_PER_PROPOSAL * theirs >= free:
             raise Refusal(
-                f"{theirs} proposals of this learner already wait for a decision; the remaining places are for others"
+                f"{theirs} proposals of this learner already wait for a decision; the remaining places are for other "
+                "learners"
             )
         if free <= 0:
             raise Refusal("the inbox is full until this owner's people decide about some proposals")
@@ -275,7 +276,7 @@ class Inbox:
             current = self.get(proposal.terms_hash)
             if current is None or (current.fingerprint, current.ended) != (proposal.fingerprint, proposal.ended):
                 raise SettingError(
-                    f"{proposal.terms_hash[:16]}…: the proposal changed since it was read; look at it again"
+                    f"{proposal.terms_hash[:16]}…: the proposal changed after it was read; read the new proposal"
                 )
             yield current
 
@@ -326,7 +327,7 @@ class Inbox:
         if proposal is None:
             raise UnknownTerms(
                 f"{printable(beginning, 64)}: expected the first {MIN_HASH_DIGITS} or more digits of one proposal's "
-                f"hash in {self.folder}; {len(hashes)} begin so"
+                f"hash in {self.folder}; {len(hashes)} hashes begin with these digits"
             )
         return proposal
 

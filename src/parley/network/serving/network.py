@@ -135,7 +135,8 @@ class Credentials:
                 fresh = self._read()
                 if fresh.content[0] != self._loaded.content[0]:
                     raise CertificateError(
-                        f"{self._identity.authority}: the authority changed; restart the daemon to use the new one"
+                        f"{self._identity.authority}: the authority changed; restart the daemon to use the new "
+                        "authority"
                     )
             except (CertificateError, OSError) as error:
                 self._version = version

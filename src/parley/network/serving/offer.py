@@ -152,8 +152,9 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "This ledger holds terms that protect whole tables and terms that protect single people. Their total "
-            "protects single persons. Only the former protect your table as a whole; the latter may reveal it.",
+            "This ledger holds terms that protect whole tables and terms that protect single people. The total of both "
+            "protects single people. Only terms that protect whole tables protect your table as a whole; the other "
+            "terms may reveal it.",
         )
     ]
 
@@ -167,7 +168,9 @@ def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
     """Return the fingerprint of a certificate's key, which must be for this name."""
     trusted = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
     if name not in names(trusted):
-        raise CertificateError(f"{certificate}: it is for {names(trusted)}; the terms name {name!r} as learner")
+        raise CertificateError(
+            f"{certificate}: the certificate is for {names(trusted)}, but the terms name {name!r} as learner"
+        )
     return fingerprint(trusted)
 
 
@@ -176,23 +179,25 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
-            f"{file}: an earlier Parley kept no certificate with it. Ask the learner to propose the same terms again, "
-            f"or state the key that may ask with --certificate"
+            f"{file}: an earlier Parley kept no certificate with this proposal. Ask the learner to propose the same "
+            "terms again, or give the learner's certificate with --certificate"
         )
     presented = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
         require_trusted(presented, file, settings.identity)
     if name not in names(presented) or fingerprint(presented) != proposal.fingerprint:
-        raise CertificateError(f"{file}: its certificate does not belong to the proposing key, or is not for {name!r}")
+        raise CertificateError(
+            f"{file}: the certificate in the proposal does not belong to the proposing key, or is not for {name!r}"
+        )
     return proposal.fingerprint
 
 
 def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:
     """Return the path of the owner's certificate, if its peer can ask by these terms."""
     if terms.learning.topology is None:
-        raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
+        raise SettingError("--peer: expected terms with algorithm = 'gossip'; other terms have a learner")
     if certificate is not None:
-        raise SettingError("--peer: expected without --certificate, because this owner itself asks")
+        raise SettingError("--peer: remove --certificate, because this owner's own peer asks")
     if settings.identity is None:
         raise SettingError(
             "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"

@@ -73,7 +73,7 @@ def open_ledger(
     """Write the settings and make the ledger, or neither; `movable`: the table lies in the folder and moves with it."""
     path = folder / "owner.toml"
     if path.exists():
-        raise SettingError(f"{path}: already exists; a table has one ledger")
+        raise SettingError(f"{path}: the file already exists; a table has one ledger")
     address = store_address(table)
     if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
@@ -110,9 +110,9 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             origin is not None and any(origin.same_query(other) for other in _origins(known, content, place, table))
         ):
             raise SettingError(
-                f"{known}: {table} already has a ledger there. A table has one lifetime budget, so use that ledger. "
-                f"You may abandon it only if it never accepted terms (parley owner ledger {known}): move "
-                f"{known.parent} out of {known.parent.parent} and run init again"
+                f"{known}: the table {table} already has a ledger in these settings. A table has one lifetime budget, "
+                "so use that ledger. You may abandon the ledger only if it never accepted terms (parley owner ledger "
+                f"{known}): move {known.parent} out of {known.parent.parent} and run init again"
             )
 
 
@@ -166,8 +166,9 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
             yield now
     except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
-            f"{known}: its table cannot be read, so it cannot be checked for the same people as {table}. Put "
-            "it back, or use that ledger. Two ledgers may be near each other only if their people differ"
+            f"{known}: the table of this ledger cannot be read, so Parley cannot check whether it holds the same "
+            f"people as {table}. Put the unreadable table back, or use its ledger. Two ledgers may be in the same or "
+            "in neighbouring folders only if their people differ"
         ) from None
 
 
@@ -193,7 +194,7 @@ def ledger_statement(name: str, path: Path, accepted: Path, verify: bool = False
     """Return what `parley owner ledger --json` prints of a ledger; `verify` recomputes the whole chain. The folder of
     accepted terms need not be there."""
     if path.is_file() and path.stat().st_size == 0:  # SQLite would make a database of it
-        raise LedgerError(f"{path}: an empty file, not a ledger; put the ledger back (parley owner restore)")
+        raise LedgerError(f"{path}: the file is empty and not a ledger; put the ledger back (parley owner restore)")
     ledger, acceptances = Ledger(path, writes=False), Acceptances(accepted)
     try:
         if verify:
@@ -274,7 +275,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
                 if error.errno != errno.EWOULDBLOCK:
                     raise
             if time.monotonic() > until:
-                raise SettingError(f"{path.parent}: another process is changing it; try again")
+                raise SettingError(f"{path.parent}: another process is changing the folder; try again")
             time.sleep(LOCK_RETRY_S)
         yield
     finally:
@@ -288,8 +289,8 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
     if not ledger.exists():
         restored = " (parley owner restore)" if kind == "ledger" else ""
         raise LedgerError(
-            f"{ledger}: no such {kind}; check the path. If it is lost, put the latest copy back{restored}; {maker} "
-            "makes a first one"
+            f"{ledger}: no such {kind}; check the path. If the {kind} is lost, put the latest copy back{restored}; "
+            f"{maker} makes a first {kind}"
         )
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
@@ -298,10 +299,12 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ExchangeError(f"{ledger}: another daemon serves from this {kind}; stop it first") from None
+            raise ExchangeError(
+                f"{ledger}: another daemon serves from this {kind}; stop the other daemon first"
+            ) from None
         except OSError as error:  # network disks: without the lock two daemons could serve
             raise ExchangeError(
-                f"{ledger}: its disk cannot lock files ({error.strerror}); put the {kind} on a local disk"
+                f"{ledger}: the disk cannot lock files ({error.strerror}); put the {kind} on a local disk"
             ) from None
         yield
     finally:
@@ -315,4 +318,4 @@ def require_free_socket(path: Path) -> None:
             probe.connect(str(path))
         except OSError:
             return  # nobody there: no file, or one that a killed daemon left
-    raise ExchangeError(f"{path}: cannot listen there, because another daemon does")
+    raise ExchangeError(f"{path}: another daemon already listens on this socket")

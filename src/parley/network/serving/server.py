@@ -182,7 +182,7 @@ def start_workers(
             pool.submit(all_there.wait)  # nobody is idle before all are there: each takes a new thread
     except RuntimeError:
         raise ExchangeError(
-            f"the system refuses the {count} threads that answer calls; raise its limit (systemd: TasksMax, "
+            f"the system refuses the {count} threads that answer calls; raise the limit on threads (systemd: TasksMax, "
             "containers: --pids-limit, else ulimit -u)"
         ) from None
     finally:
@@ -289,7 +289,9 @@ def _bind(path: Path, bind: Callable[[], int]) -> None:
     except RuntimeError:
         bound = 0
     if not bound:
-        raise ExchangeError(f"{path}: cannot listen there; is the path right, and does another daemon run?")
+        raise ExchangeError(
+            f"{path}: the daemon cannot listen on this socket; check the path and whether another daemon runs"
+        )
 
 
 def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:

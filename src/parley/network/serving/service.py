@@ -221,7 +221,9 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
     except UnknownTerms:
         acceptance = acceptances.get(terms)
         if acceptance is None:
-            raise UnknownTerms(f"{owner.name}: nobody here accepted these terms; use parley owner accept") from None
+            raise UnknownTerms(
+                f"{owner.name}: nobody at this owner accepted these terms; use parley owner accept"
+            ) from None
         owner.ledger.account(terms)  # refuses if the ledger does not hold them as accepted
         return owner.accept(acceptance.terms)
 
@@ -305,7 +307,7 @@ class ProposalService:
             try:
                 learner, owners = parties(text)
                 if learner not in caller.names or caller.fingerprint is None:
-                    raise Malformed("proposal: expected terms whose learner is the one who proposes them")
+                    raise Malformed("proposal: expected terms whose learner is the proposer")
                 if self._owner not in owners:
                     raise Malformed("proposal: expected terms that name this owner")
             except Malformed:
@@ -342,7 +344,10 @@ class Patience:
         with self._lock:
             until = max(self._until.get(name, 0.0) for name in caller.party)
             if until > self._clock() + (WASTED_AT_ONCE - 1) * WASTED_INTERVAL_S:
-                raise Refusal("too many proposals of this learner were refused or withdrawn; wait a few seconds")
+                raise Refusal(
+                    "too many proposals of this learner were refused or withdrawn; wait at least "
+                    f"{WASTED_INTERVAL_S:g} seconds"
+                )
 
     def wasted(self, caller: Caller) -> None:
         """Count one more fruitless work for this member."""

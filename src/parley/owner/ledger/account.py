@@ -80,7 +80,7 @@ class Account:
         """Refuse if the terms were closed."""
         if self.closed:
             raise BudgetExhausted(
-                "the owner closed these terms, and all that they reserved counts as spent; agree on new ones"
+                "the owner closed these terms, and their whole reserved budget counts as spent; agree on new terms"
             )
 
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
@@ -91,11 +91,11 @@ class Account:
         in_turn = number > self.answered if self.gaps else number == self.answered + 1
         if not in_turn or number > self.rounds:
             where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"
-            raise OutOfOrder(f"round {number} was asked: expected {where}")
+            raise OutOfOrder(f"the learner asked for round {number}; expected {where}")
         spent = spent_after(self.answers + 1)
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
-                f"round {number} would bring the epsilon spent to {float(spent):g}: these terms reserve "
+                f"round {number} would raise the spent epsilon to {float(spent):g}, but these terms reserve "
                 f"{float(self.epsilon):g}"
             )
         return replace(self, spent=spent, answered=number, answers=self.answers + 1)
@@ -145,7 +145,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     rho = _max_over_orders(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
     if not rho > 0 or not implies_budget(Fraction(rho), epsilon, delta):
         raise LedgerError(
-            f"lifetime = {float(epsilon):g}: no such budget can be held as zCDP; expected an epsilon from 1e-9 to 1e6"
+            f"lifetime = {float(epsilon):g}: the budget cannot be held as zCDP; expected an epsilon from 1e-9 to 1e6"
         )
     return Fraction(rho)
 

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Self
 
 from parley.durable import PRIVATE_MODE, create_once
 from parley.errors import BrokenChainError, LedgerError, MissingMemoryError, StateFolderError
+from parley.numerals import counted
 from parley.owner.ledger.account import Head
 
 COLUMNS = (
@@ -94,9 +95,9 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
 
 NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
 REMEDY_BY_KIND = {
-    "ledger": "Put the latest one back with its -wal file; if it is lost: parley owner restore",
-    "journal": "Put the latest one back with its -wal file; if it is lost, move this one away and agree on new terms, "
-    "which begin a new journal",
+    "ledger": "Put the latest ledger back with its -wal file; if the ledger is lost, run parley owner restore",
+    "journal": "Put the latest journal back with its -wal file; if the journal is lost, move this file away and agree "
+    "on new terms, which begin a new journal",
 }
 
 
@@ -125,7 +126,9 @@ class NotedEnd:
             raise self.missing() from None
         except OSError as error:
             self.lock.release()
-            raise LedgerError(f"{self.path}: cannot be locked ({error.strerror}); nothing was released") from None
+            raise LedgerError(
+                f"{self.path}: the file cannot be locked ({error.strerror}); nothing was released"
+            ) from None
         except BaseException:
             self.lock.release()
             raise
@@ -211,8 +214,8 @@ class Memory(NotedEnd):
             super().note(end)
         except OSError as error:
             raise LedgerError(
-                f"{self.path}: cannot be written ({error.strerror}); nothing was released. Free some space and try "
-                f"again"
+                f"{self.path}: the file cannot be written ({error.strerror}); nothing was released. Free some space "
+                "and try again"
             ) from None
 
     def require_latest(self, db: sqlite3.Connection, noted: Head | None = None) -> Head:
@@ -222,9 +225,9 @@ class Memory(NotedEnd):
         end = head(db)
         if noted != end and hash_at(db, noted.entries) != noted.hash:
             raise BrokenChainError(
-                f"{self.books}: the {self.kind} was rolled back or replaced, or another copy of it was used. It had "
-                f"{noted.entries} rows; the {end.entries} rows there now do not continue them. "
-                f"{REMEDY_BY_KIND[self.kind]}"
+                f"{self.books}: the {self.kind} was rolled back or replaced, or another copy was used. The {self.kind} "
+                f"had {counted(noted.entries, 'row')}, which the present {counted(end.entries, 'row')} do not "
+                f"continue. {REMEDY_BY_KIND[self.kind]}"
             )
         return noted
 
@@ -232,8 +235,9 @@ class Memory(NotedEnd):
         found = None if self._descriptor is None else _read(os.pread(self._descriptor, NOTE_BYTES, 0))
         if found is None:
             raise BrokenChainError(
-                f"{self.path}: does not record where the {self.kind} {self.books} ended; put it back. If it is lost, "
-                f"remove it and proceed as for a lost {self.kind}: {REMEDY_BY_KIND[self.kind]}"
+                f"{self.path}: the file does not record where the {self.kind} {self.books} ended; put a copy of the "
+                f"file back. Without a copy, remove the file and proceed as for a lost {self.kind}. "
+                f"{REMEDY_BY_KIND[self.kind]}"
             )
         return found
 
@@ -244,7 +248,7 @@ class Memory(NotedEnd):
         except FileNotFoundError:
             raise self.missing() from None
         if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
-            raise LedgerError(f"{self.path}: was moved or replaced while it was in use; restart the program")
+            raise LedgerError(f"{self.path}: the file was moved or replaced while it was in use; restart the program")
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise StateFolderError(f"{self.path}: expected a file of this account to which no other account may write")
 

@@ -104,9 +104,9 @@ class Ledger:
         # "./:memory:" is one too
         named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")
         if not named or (self.path.exists() and not self.path.is_file()):
-            raise LedgerError(f"{str(path)!r}: a ledger must be a file; give its path")
+            raise LedgerError(f"{str(path)!r}: a ledger must be a file; give the path of a file")
         if lifetime is None and not self.path.exists():
-            raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
+            raise LedgerError(f"{self.path}: no such ledger; to make a ledger, give a lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
         if rule not in (None, *RULES):
@@ -169,8 +169,8 @@ class Ledger:
         found = create_once(path, os.urandom(SECRET_BYTES))
         if len(found) != SECRET_BYTES:
             raise LedgerError(
-                f"{path}: damaged; put it back or remove it; without it, unfinished rounds with one noise for all are "
-                f"aborted"
+                f"{path}: the file is damaged; restore or remove the file. Without the file, unfinished rounds with "
+                "one noise for all are aborted"
             )
         return found
 
@@ -360,10 +360,10 @@ class Ledger:
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
-            raise LedgerError(f"{self.path}: its lifetime budget uses the rule {kept!r}, which never changes")
+            raise LedgerError(f"{self.path}: the ledger's lifetime budget uses the rule {kept!r}, which never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
             raise LedgerError(
-                f"{self.path}: its lifetime budget is {stored_rows.budget_words(known)}, which never changes"
+                f"{self.path}: the ledger's lifetime budget is {stored_rows.budget_words(known)}, which never changes"
             )
 
     def _recall_end(self) -> Memory | None:

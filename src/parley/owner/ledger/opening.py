@@ -37,6 +37,7 @@ from typing import Any
 
 from parley.durable import replace_text, state_folder
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, StateFolderError, UnknownTerms
+from parley.numerals import counted
 from parley.owner.ledger import stored_rows
 from parley.owner.ledger.account import Account, Budget, Head, Rule, implies_budget
 from parley.owner.ledger.chain import (
@@ -99,7 +100,9 @@ class Verification:
                     )
                 self.head = Head(row[0], link)
         if self.lifetime is None:
-            raise BrokenChainError(f"{path}: the row with its lifetime budget is missing; do not use this ledger")
+            raise BrokenChainError(
+                f"{path}: the row with the ledger's lifetime budget is missing; do not use this ledger"
+            )
 
     def _read_page(self, read: OpenForReading) -> list[tuple[Any, ...]]:
         with read() as db:
@@ -267,7 +270,9 @@ def make_or_upgrade(
     if before is None:
         require_known(db, path)
         if lifetime is None:
-            raise LedgerError(f"{path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
+            raise LedgerError(
+                f"{path}: the file is not a ledger; to make it a ledger, give a lifetime budget (epsilon)"
+            )
         create_tables(db)
         stored_rows.write_first_row(db, lifetime, rule)
     end = head(db)
@@ -292,9 +297,9 @@ def require_known(db: sqlite3.Connection, path: Path) -> None:
         if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
-            f"{path}: the ledger was rolled back or replaced. It had {known.entries} rows; the {end.entries} rows "
-            "there now do not continue them. Put the latest one back with its -wal file; if it is lost: "
-            "parley owner restore"
+            f"{path}: the ledger was rolled back or replaced. The ledger had {counted(known.entries, 'row')}, which "
+            f"the present {counted(end.entries, 'row')} do not continue. Put the latest ledger back with its -wal "
+            "file; if the ledger is lost, run parley owner restore"
         )
 
 
@@ -336,8 +341,8 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
         return None
     if application == APPLICATION_ID and number > SCHEMA_VERSION:
         raise LedgerError(
-            f"{path}: the ledger has version {number}, written by a later Parley; this Parley reads versions up to "
-            f"{SCHEMA_VERSION}: update Parley"
+            f"{path}: the ledger of version {number} was written by a later Parley. This Parley reads versions "
+            f"up to {SCHEMA_VERSION}; update Parley"
         )
     if "entries" not in tables or (application, number) not in (
         (0, 0),

@@ -117,8 +117,8 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered long ago. Only the latest long answers are kept, and no answer is "
-            f"computed twice"
+            f"query id {query.id!r} was answered long ago. The ledger keeps only the latest long answers, and no "
+            "answer is computed twice"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
@@ -163,7 +163,7 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     after = before[0] + new.epsilon, before[1] + new.delta
     if new.delta > 0 and limits[1] == 0:
         raise BudgetExhausted(
-            f"{path}: this ledger has a lifetime delta of 0, which never changes, and these terms need "
+            f"{path}: this ledger has a lifetime delta of 0, which never changes, and these terms need a delta of "
             f"{float(new.delta):g}. Agree on laplace noise, drawn by each owner. Only a ledger created with "
             "--lifetime-delta accepts terms with a delta"
         )
@@ -174,13 +174,14 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
             else ""
         )
         room = (
-            f"{budget_words((limits[0] - before[0], limits[1] - before[1]))} of it is left"
+            f"{budget_words((limits[0] - before[0], limits[1] - before[1]))} is left"
             if any(before)
-            else "all of it is left"
+            else "the whole budget is left"
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {budget_words(after)} in all. The table's lifetime budget is "
-            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost at most that{hint}"
+            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost at most what is "
+            f"left{hint}"
         )
     return after[0]
 
@@ -190,17 +191,16 @@ def _room_for_rho(
 ) -> Fraction:
     if new.rho is None:
         raise LedgerError(
-            f"{path}: its lifetime budget is in zCDP, and the zCDP cost of these terms is not known. Agree on "
+            f"{path}: the ledger's lifetime budget is in zCDP, and the zCDP cost of these terms is not known. Agree on "
             "laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and on batches that are "
             "not secret (sampling = 'partition')"
         )
     reserved_rho = before + new.rho
     if not (new.rho >= 0 and reserved_rho <= max_rho):
         raise BudgetExhausted(
-            f"{path}: accepting these terms would reserve rho = {float(reserved_rho):g} in all. The table's "
-            "lifetime budget "
-            f"is {budget_words(lifetime(db))}, which held as zCDP is rho = {float(max_rho):g}; agree on terms that "
-            "cost less"
+            f"{path}: accepting these terms would reserve rho = {float(reserved_rho):g} in all. The table's lifetime "
+            f"budget is {budget_words(lifetime(db))}, or rho = {float(max_rho):g} in zCDP; agree on terms that cost "
+            "less"
         )
     return reserved_rho
 
@@ -263,8 +263,8 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     known = event_facts(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current one declares other "
-            f"columns or types. Put the accepted table back and restart the daemon, or agree on new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current table declares other "
+            "columns or types. Put the accepted table back and restart the daemon, or agree on new terms"
         )
 
 
@@ -275,8 +275,8 @@ def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: b
         append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
     elif known != digest:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one there now. Put the "
-            f"accepted table back and restart the daemon, or agree on new terms"
+            f"{path}: the terms {terms_hash[:16]}… were accepted with a table that differs from the current table. Put "
+            "the accepted table back and restart the daemon, or agree on new terms"
         )
 
 
@@ -327,7 +327,9 @@ def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
     """Refuse another owner's ledger."""
     holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
     if holder is not None and holder[0] != owner:
-        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
+        raise LedgerError(
+            f"{path}: this is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own ledger"
+        )
 
 
 def budget_words(budget: Budget) -> str:

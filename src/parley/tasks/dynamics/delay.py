@@ -78,7 +78,8 @@ def trajectories(
             )
         if not (np.isfinite(x).all() and np.isfinite(u).all()):
             raise DataError(
-                f"trajectory {number} holds NaN or infinity: drop those samples or split the trajectory there"
+                f"trajectory {number} holds NaN or infinity: drop the samples with these values, or split the "
+                "trajectory at them"
             )
         checked.append((x, u))
     if len({(x.shape[1], u.shape[1]) for x, u in checked}) != 1:
@@ -191,9 +192,9 @@ def require_enough(layout: Layout, rows: float) -> None:
     unknowns = layout.states + layout.held
     if rows < unknowns + layout.states + layout.inputs:
         raise DataError(
-            f"{rows:.0f} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients "
-            f"of each state: record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, "
-            "or lower the largest delay"
+            f"{rows:.0f} samples, each with {layout.lags + 1} earlier inputs, cannot determine {unknowns} coefficients "
+            f"of each state. Record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, or "
+            "lower the largest delay"
         )
 
 
@@ -206,9 +207,8 @@ def require_rich(design: Floats) -> None:
     if rank < design.shape[1]:
         condition = "infinite" if not values[-1] > 0 else f"{values[0] / values[-1]:.1e}"
         raise DataError(
-            f"the input was not rich enough: the data matrix has rank {rank} of {design.shape[1]} (condition "
-            f"{condition}); drive every input with noise or with several frequencies of its own, or lower the "
-            "largest delay"
+            f"the inputs vary too little: the data matrix has rank {rank} of {design.shape[1]} (condition "
+            f"{condition}). Drive every input with noise or with its own frequencies, or lower the largest delay"
         )
 
 

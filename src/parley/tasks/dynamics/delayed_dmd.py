@@ -115,7 +115,7 @@ def leading_modes(states: Floats, rank: int | None) -> Floats:
     if rank is None:
         return np.eye(n)
     if whole(rank, "rank") > n:
-        raise SettingError(f"rank = {rank}: the table has {n} states")
+        raise SettingError(f"rank = {rank}: expected at most {n}, the number of states in the table")
     return np.linalg.svd(states, full_matrices=False)[2][:rank].T
 
 
@@ -160,7 +160,7 @@ class DMD(DMDc):
 
     def fit(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Self:
         if inputs is not None:
-            raise SettingError("DMD takes no inputs: use DMDc, or DelayedDMD if they arrive late")
+            raise SettingError("DMD takes no inputs: use DMDc, or DelayedDMD if the inputs arrive late")
         super().fit(states)
         self.eigenvalues_, vectors = np.linalg.eig(self.Ad_)
         self.dynamic_modes_ = self.modes_ @ vectors

@@ -67,7 +67,7 @@ class Plant:
             raise SettingError(f"A is {a.shape} and B is {b.shape}: expected [n, n] and [n, m]")
         delays = np.broadcast_to(np.asarray(delay, dtype=float), (b.shape[1],))
         if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(delays).all() and (delays >= 0).all()):
-            raise SettingError("the plant's matrices must be finite and its delays finite and not negative")
+            raise SettingError("the plant's matrices must be finite, and its delays must be finite and not negative")
         return cls(a, b, delays, positive(period, "period"))
 
     @property
@@ -160,9 +160,7 @@ def linear_quadratic(
     try:
         X = solve_discrete_are(A_d, B_d, Q, R)
     except (np.linalg.LinAlgError, ValueError):
-        raise SettingError(
-            "no gain stabilises this plant at finite cost: an unstable mode is not moved by any input"
-        ) from None
+        raise SettingError("no gain stabilises this plant at finite cost: no input moves an unstable mode") from None
     return np.asarray(np.linalg.solve(R + B_d.T @ X @ B_d, B_d.T @ X @ A_d))
 
 

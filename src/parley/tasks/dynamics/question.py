@@ -93,8 +93,8 @@ def trajectory_preparation(model: Model) -> TrajectoryPreparation:
     missing = [column for column in columns if column not in model.bounds]
     if missing:
         raise DataError(
-            f"model.bounds.{missing[0]}: expected [low, high] of every state and input; values beyond are clipped to "
-            f"them"
+            f"model.bounds.{missing[0]}: expected [low, high] of every state and input; values outside are clipped to "
+            "these bounds"
         )
     ends = np.array([model.bounds[column] for column in columns])
     scale = np.maximum(np.abs(ends).max(axis=1), SMALLEST)

@@ -58,8 +58,11 @@ class PlantForecast:
             sentence = f"{few} would estimate the delay better together than alone."
         if self.clip is None:
             return sentence
-        less = f"{self.louder:.1f} times less noise"
-        return f"{sentence} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and take {less}."
+        less = f"by a factor of {self.louder:.1f}"
+        return (
+            f"{sentence} privacy.clip = {self.clip:g} would clip none of the pilot's trajectories and reduce the noise "
+            f"{less}."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `parley forecast --json` prints for a plant."""

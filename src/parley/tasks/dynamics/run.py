@@ -113,7 +113,7 @@ class PlantRelease:
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
-                raise ModelError(f"{path}: its format is not {FORMAT!r}")
+                raise ModelError(f"{path}: expected the format {FORMAT!r}")
             arrays = (np.array(content[name], dtype=float) for name in ("moments", "scale"))
             moments, scale = arrays
             model = PlantModel.model_validate(content["model"])

@@ -52,7 +52,7 @@ class PlantModel(Model):
         if not isinstance(content.get("trajectory"), str):
             return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|not allowed for a plant, nor are features: its columns are states and inputs")
+            raise ValueError("target|not allowed for a plant, nor is features: a plant's columns are states and inputs")
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:
@@ -67,7 +67,7 @@ class PlantModel(Model):
             )
         self.refuse(
             UNUSED_KEYS,
-            "for a plant: states and inputs are clipped to their bounds and scaled by them",
+            "for a plant, whose states and inputs are clipped to bounds and scaled by these bounds",
             (0.0,),
         )
 
@@ -78,7 +78,7 @@ class PlantModel(Model):
             raise ValueError("privacy.score_epsilon|not allowed for a plant, nor is scale_epsilon")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|not allowed for a plant, nor are several records per person: a record is a whole "
+                "privacy.person|not allowed for a plant, nor is records_per_person above 1: a record is a whole "
                 "trajectory"
             )
 

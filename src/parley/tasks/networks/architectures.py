@@ -40,7 +40,8 @@ class Architecture:
         if shape is not None and math.prod(shape) != inputs:
             numbers, (_, height, width) = math.prod(shape), shape
             raise SettingError(
-                f"architecture = {name!r}: expected rows of {numbers} numbers, images of {height} by {width}"
+                f"architecture = {name!r}: expected rows of {numbers} numbers, the pixels of images of {height} by "
+                f"{width}"
             )
         return cls(name, inputs, outputs, shape, layers)
 

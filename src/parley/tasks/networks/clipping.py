@@ -263,8 +263,8 @@ class RecordGradients:
             gradients = each(parameters, rows, targets)
         except (RuntimeError, ValueError) as error:
             raise GuaranteeError(
-                "network: PyTorch cannot compute gradients of single records of this module. It must not mix records, "
-                "draw at random or change buffers, and the loss must be one number per record"
+                "network: PyTorch cannot compute gradients of single records of this module. The module must not mix "
+                "records, draw at random or change buffers. The loss must be one number per record"
             ) from error
         return Written([gradients[name].flatten(1).double() for name in parameters])
 
@@ -290,8 +290,8 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
     made = exact_network(module)
     if losses not in SLOPES:
         raise GuaranteeError(
-            f"loss: a release takes {', '.join(each.__name__ for each in SLOPES)}, whose gradients are known to be "
-            f"those of single records; choose one, {STUDY_HINT}"
+            f"loss: a release needs {', '.join(each.__name__ for each in SLOPES)}, whose gradients are known to "
+            f"belong to single records; choose such a loss, {STUDY_HINT}"
         )
     require_row_axes(made, row)
     return made

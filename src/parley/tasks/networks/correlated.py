@@ -133,7 +133,7 @@ class MixedGradientQuestion(Question):
     def words(self) -> str:
         return (
             f"a mean over {largest_batch(self.records, self.batches):,} of {self.records:,} records, in a fixed batch, "
-            f"mixed with those of {self.band.width - 1} rounds before, as vectors of {self.size:,} numbers"
+            f"mixed with the means of {self.band.width - 1} earlier rounds, as vectors of {self.size:,} numbers"
         )
 
     def require_sound_arithmetic(self) -> None:
@@ -183,7 +183,7 @@ class CorrelatedSGD(NetworkSGD):
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         most, wanted = MAX_REMEMBERED_NUMBERS // (self.band.width * origin.shape[-1]), math.prod(replicates)
         if wanted > max(most, 1):
-            raise SettingError(f"replicates = {wanted}: expected at most {most} of a network of this size")
+            raise SettingError(f"replicates = {wanted}: expected at most {most} runs of a network of this size")
         begin = super().start(origin, replicates)
         past = np.zeros((*replicates, self.band.width - 1, origin.shape[-1]))
         return State(1, begin.theta, {**begin.memory, "asked": past, "solved": past})
@@ -212,7 +212,7 @@ def agreed_band(learning: Learning, parameters: int) -> Band:
     widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(
-            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, whose "
-            f"questions carry the weights of several rounds; this network has {parameters:,}"
+            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, whose questions "
+            f"carry the weights of several rounds; this network has {parameters:,} weights"
         )
     return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

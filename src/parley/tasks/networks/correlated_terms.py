@@ -16,7 +16,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
 
     asks: ClassVar[str] = "mixed-network-gradient"
     sampling: ClassVar[str] = "partition"
-    why: ClassVar[str] = "with correlated-sgd: its noise is proved for fixed batches, not for secret draws"
+    why: ClassVar[str] = "with correlated-sgd: the privacy proof covers fixed batches, not secret draws"
     keys: ClassVar[Mapping[str, str]] = {
         key: what for key, what in NetworkSGDRules.keys.items() if key != "learning.batch_seed"
     }
@@ -26,7 +26,8 @@ class CorrelatedSGDRules(NetworkSGDRules):
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
             raise ValueError(
-                "batches|expected at least 2 with correlated-sgd: with one batch there is nothing to correlate"
+                "batches|expected at least 2 with correlated-sgd: a single batch has no other batch to correlate "
+                "noise with"
             )
         if learning.horizon > MAX_STEPS:
             raise ValueError(f"horizon|expected at most {MAX_STEPS:,} with correlated-sgd")
@@ -36,12 +37,12 @@ class CorrelatedSGDRules(NetworkSGDRules):
                 "that later rounds cannot cancel"
             )
         if learning.participation is not None:
-            raise ValueError("participation|not allowed with correlated-sgd: every round asks everybody")
+            raise ValueError("participation|not allowed with correlated-sgd: every round asks every owner")
 
     def check(self, terms: CheckableTerms) -> None:
         """Refuse rounds that ask only some owners."""
         if any(owner.stride is not None for owner in terms.owners):
-            raise ValueError("owners.stride|not allowed with correlated-sgd: every round asks everybody")
+            raise ValueError("owners.stride|not allowed with correlated-sgd: every round asks every owner")
 
 
 ALGORITHM: AlgorithmRules = CorrelatedSGDRules()

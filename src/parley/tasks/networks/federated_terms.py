@@ -34,7 +34,7 @@ class NetworkFederatedRules(FederatedRules):
                 f"epochs|not allowed with {learning.algorithm}: `horizon` counts rounds, each of `local_steps` steps"
             )
         if learning.top_k is not None:
-            raise ValueError("top_k|not allowed for networks: whole answers travel")
+            raise ValueError("top_k|not allowed for networks: owners send whole answers")
         if learning.step == "auto":
             raise ValueError("step|expected a number for networks: no bound limits the length of steps")
 

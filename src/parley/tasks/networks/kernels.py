@@ -31,8 +31,8 @@ MIN_COMPARED_NUMBERS, PROBES = (
 )  # numbers that probes compare at each place; the most probes, of small networks
 STEP, MIN_SHAPE_SIZE = 8, 32  # sizes of shapes are multiples of the one, from the other on
 MIXED_RECORDS_MESSAGE = (
-    "network: what is computed of a record depends on who else is in the batch; expected layers that treat every "
-    "record by itself, and kernels that do"
+    "network: the result for a record depends on other records in the batch; expected layers and kernels that process "
+    "every record separately"
 )
 
 
@@ -54,7 +54,7 @@ def require_device(device: str) -> str:
         raise SettingError(f"device = {device!r}: expected cpu, cuda or cuda:0")
     if kind == "cuda" and int(place or 0) >= torch.cuda.device_count():
         raise SettingError(
-            f"device = {device!r}: expected a GPU that PyTorch finds; it finds {torch.cuda.device_count()}"
+            f"device = {device!r}: expected a GPU that PyTorch finds; GPUs found: {torch.cuda.device_count()}"
         )
     return device
 
@@ -64,7 +64,7 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
     """Compute in true float32 with a fixed order of operations: no TF32, no bfloat16, no search for the fastest kernel.
     Kernels of a GPU without a fixed order are refused (GuaranteeError)."""
     if os.environ.get("DNNL_DEFAULT_FPMATH_MODE", "STRICT").upper() not in ("STRICT", ""):
-        raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: unset it; matrix products must not use bfloat16")
+        raise GuaranteeError("DNNL_DEFAULT_FPMATH_MODE: unset this variable; matrix products must not use bfloat16")
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
     kept = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
     chance = torch.are_deterministic_algorithms_enabled()

@@ -86,7 +86,7 @@ def _morlet_wavelet(right: Floats, down: Floats, angle: float) -> Any:
 Module = Any  # torch.nn.Module
 Modules = list[Module]
 
-STUDY_HINT = "or pass a seed: it then trains as a study, not to be released"
+STUDY_HINT = "or pass a seed for a simulation that is not released"
 _RANDOM_LAYERS = (
     nn.Dropout,
     nn.Dropout1d,
@@ -144,7 +144,7 @@ def _row_axes(layer: Module) -> int:
 def require_parameters(module: Module) -> None:
     """Refuse a module without parameters, or with parameters other than float32."""
     if not any(True for _ in module.parameters()):
-        raise SettingError("network: expected parameters to learn; this module has none")
+        raise SettingError("network: expected a module with parameters to learn")
     for name, parameter in module.named_parameters():
         if parameter.dtype != torch.float32:
             raise GuaranteeError(f"network: parameter {name} is {parameter.dtype}; expected torch.float32")
@@ -157,7 +157,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
     _require_plain(part, name)
     if type(part) is nn.Sequential:
         if part._parameters:
-            raise _refused(part, name, "has parameters of its own")
+            raise _refused(part, name, "the container has parameters of its own")
         for each, inner in part._modules.items():
             yield from _translated(inner, f"{name}.{each}" if name else each, seen)
         return
@@ -169,10 +169,10 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
         [(key, value.shape) for layer in layers for key, value in layer.named_parameters()] for layers in ([part], made)
     )
     if held != fresh:
-        raise _refused(part, name, "has other parameters than its settings say")
+        raise _refused(part, name, "the layer's parameters differ from its settings")
     own = {id(parameter) for parameter in part.parameters()}
     if len(own) < len(held) or own & seen:
-        raise _refused(part, name, "shares parameters with another layer")
+        raise _refused(part, name, "the layer shares parameters with another layer")
     seen |= own
     yield from made
 
@@ -184,7 +184,7 @@ class _UnlistedError(Exception):
 def _refused(part: Module, name: str, why: str) -> GuaranteeError:
     called = f"{type(part).__name__} ({name})" if name else type(part).__name__
     return GuaranteeError(
-        f"network: {called} {why}. A release takes an nn.Sequential of {LISTED_NAMES}; use those, {STUDY_HINT}"
+        f"network: {called}: {why}. A release needs an nn.Sequential of {LISTED_NAMES}; use these layers, {STUDY_HINT}"
     )
 
 
@@ -192,32 +192,32 @@ def _require_plain(part: Module, name: str) -> None:
     """Refuse hooks, overridden methods and buffers: the exact version would drop them silently."""
     held = vars(part)
     if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
-        raise _refused(part, name, "has hooks, which could see records")
+        raise _refused(part, name, "the layer has hooks, which could see records")
     if changed := sorted(set(held) & set(dir(type(part)))):
-        raise _refused(part, name, f"has a {changed[0]} of its own")
+        raise _refused(part, name, f"the layer has a {changed[0]} of its own")
     if part._buffers and type(part) is not Scattering:
-        raise _refused(part, name, "has buffers, which could remember records")
+        raise _refused(part, name, "the layer has buffers, which could remember records")
 
 
 def _refusal_reason(part: Module) -> str:
     if isinstance(part, nn.modules.batchnorm._BatchNorm):
-        return "mixes the records of a batch, so that no clip bounds one of them; GroupNorm does not"
+        return "the layer mixes the records of a batch, so no clip bounds a single record; use GroupNorm"
     if isinstance(part, _RANDOM_LAYERS):
-        return "draws at random for a whole batch; leave it out: the noise regularises already"
-    return "is no layer whose records are known to be treated one by one"
+        return "the layer draws at random for a whole batch; remove it, because the noise already regularises"
+    return "the layer is not known to process each record separately"
 
 
 def _whole_numbers(setting: object, axes: int, least: int) -> None:
     """Refuse a setting other than one whole number per axis, or one for all."""
     numbers = setting if isinstance(setting, tuple | list) else (setting,) * axes
     if len(numbers) != axes or not all(type(each) is int and each >= least for each in numbers):
-        raise _UnlistedError(f"has a setting other than {axes} whole numbers from {least} on, and could mix records")
+        raise _UnlistedError(f"expected settings of {axes} whole numbers >= {least}; other settings could mix records")
 
 
 def _numbers(*settings: object) -> None:
     """Refuse settings other than plain numbers: a tensor could hold one per record."""
     if not all(type(each) in (int, float) for each in settings):
-        raise _UnlistedError("has a setting that is not a plain number")
+        raise _UnlistedError("expected only plain numbers as settings")
 
 
 def _pooled(layer: Module, axes: int, **more: bool) -> Modules:
@@ -243,26 +243,26 @@ def _linear(layer: Module) -> Modules:
 
 def _convolution(layer: Module) -> Modules:
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-        raise _UnlistedError("has groups, or a padding other than zeros")
+        raise _UnlistedError("expected no groups, and a padding of zeros")
     settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     return [type(layer)(*settings, bias=layer.bias is not None)]
 
 
 def _largest(layer: Module) -> Modules:
     if layer.ceil_mode or layer.return_indices or layer.dilation not in (1, (1,), (1, 1)):
-        raise _UnlistedError("has ceil_mode, return_indices or a dilation")
+        raise _UnlistedError("expected no ceil_mode, return_indices or dilation")
     return _pooled(layer, 1 if type(layer) is nn.MaxPool1d else 2)
 
 
 def _averaged(layer: Module) -> Modules:
     if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
-        raise _UnlistedError("has ceil_mode, a divisor_override or no count_include_pad")
+        raise _UnlistedError("expected count_include_pad without ceil_mode or divisor_override")
     return _pooled(layer, 1 if type(layer) is nn.AvgPool1d else 2, mean=True)
 
 
 def _global_average(layer: Module) -> Modules:
     if layer.output_size not in (1, (1,), (1, 1)):
-        raise _UnlistedError("has an output size other than 1")
+        raise _UnlistedError("expected an output size of 1")
     return [Averaged()]
 
 
@@ -287,13 +287,13 @@ def _layer_norm(layer: Module) -> Modules:
 
 def _flatten(layer: Module) -> Modules:
     if layer.start_dim < 1:
-        raise _UnlistedError("flattens from another axis than 1 on, and could mix records")
+        raise _UnlistedError("expected start_dim >= 1, so that records do not mix")
     return [nn.Flatten(layer.start_dim, layer.end_dim)]
 
 
 def _unflatten(layer: Module) -> Modules:
     if not isinstance(layer.dim, int) or layer.dim < 1:
-        raise _UnlistedError("unflattens another axis than 1 on, and could mix records")
+        raise _UnlistedError("expected dim >= 1, so that records do not mix")
     return [nn.Unflatten(layer.dim, layer.unflattened_size)]
 
 

@@ -124,7 +124,7 @@ class NetworkUpdateQuestion(Question):
         return super().noisy_extent(mechanism, probability / self.steps)
 
     def words(self) -> str:
-        pull = ", held back towards where they begin" if self.proximal else ""
+        pull = ", pulled towards their start" if self.proximal else ""
         own = ", with noise of its own" if self.noisy_steps else ""
         said = (
             f"the mean direction of {counted(self.steps, 'local step')}{pull}, each along "
@@ -146,7 +146,9 @@ class NetworkUpdateQuestion(Question):
     def bounded(self, query: Query, *given: Any, **named: Any) -> Bounded:
         """Return the answer before its noise; refused where every step adds noise, since no such value exists."""
         if self.noisy_steps:
-            raise GuaranteeError("local steps with noise in each: there is no answer before its noise")
+            raise GuaranteeError(
+                "local steps with noise in each: every step adds noise, so an answer without noise does not exist"
+            )
         return super().bounded(query, *given, **named)
 
     def exact(self, query: Query, tables: Tables) -> Floats:

@@ -30,8 +30,8 @@ class Networks(Task):
     name = "networks"
     predicts = True
     refusal = (
-        "model.kind: networks cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
-        "parley train, parley learner, parley score and parley predict take them"
+        "model.kind: networks cannot be forecast, planned, negotiated, refined or learned without a centre yet; use "
+        "parley train, parley learner, parley score and parley predict"
     )
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.networks.model:score_network"}
     usual_commands = ("train", "learner run")
@@ -66,7 +66,7 @@ class Networks(Task):
         return [
             f"Model: the network {model.architecture}{hidden}, {agreement.part.training.question.parameters:,} "
             f"weights, which predicts {printable(model.target)} from {len(preparation.features):,} columns: {shown}.",
-            "No code travels: the terms name a network that this program has.",
+            "The terms carry no code: they name a network of this program.",
             "A row without a target counts as a record and contributes nothing.",
         ]
 
@@ -84,19 +84,21 @@ class Networks(Task):
     def limits(self, agreement: Agreement) -> list[str]:
         """Return the figures in sentences."""
         facts = self.figures(agreement)
-        clipped = f"A record's gradient measures at most {number(facts['clip'])} in {facts['norm'].upper()}, by a clip."
+        clipped = (
+            f"The clip limits a record's gradient to a norm of {number(facts['clip'])} in {facts['norm'].upper()}."
+        )
         scale, moved = number(facts["noise_scale"]), number(facts["sensitivity"], side="above")
         if agreement.part.training.series.joint:
             return [
-                f"{clipped} It is in one batch, always the same, and everybody knows when that comes; answers that "
-                f"follow repeat part of it, so that later noise takes earlier noise back. The noise has scale {scale} "
-                f"where replacing a record moves all answers together by at most {moved}."
+                f"{clipped} The record is always in the same batch, and everybody knows the rounds of this batch. "
+                "Later answers repeat part of the record, so that later noise cancels earlier noise. The noise has "
+                f"scale {scale} where replacing a record moves all answers together by at most {moved}."
             ]
         if agreement.setup.terms.learning.local_steps is not None:
             return [f"{clipped} {_of_local_steps(agreement, facts['rate'])}"]
         return [
-            f"{clipped} In each round it is drawn with probability {number(facts['rate'])}, in secret; the noise has "
-            f"scale {scale} where replacing a record that is drawn moves an answer by at most {moved}."
+            f"{clipped} In each round, the record is drawn in secret with probability {number(facts['rate'])}. The "
+            f"noise has scale {scale}, where replacing a drawn record moves an answer by at most {moved}."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -150,13 +152,13 @@ def _of_local_steps(agreement: Agreement, rate: float) -> str:
     scale, moved = number(mechanism.noise_scale), number(mechanism.sensitivity, side="above")
     if agreement.part.training.question.answer_clip is not None:
         return (
-            f"The answer as a whole is clipped to the same size, so another table moves it by at most {moved}; its "
+            f"The whole answer is clipped to the same norm, so another table moves the answer by at most {moved}. The "
             f"noise has scale {scale}."
         )
-    drawn = f"It is drawn with probability {number(rate)}, in secret" if rate < 1 else "It takes part"
+    drawn = f"The record is drawn in secret with probability {number(rate)}" if rate < 1 else "The record takes part"
     return (
-        f"{drawn} in each local step. Every local step adds noise of scale {scale}, where replacing a record moves it "
-        f"by at most {moved}, and is charged as a release of its own."
+        f"{drawn} in each local step. Every local step adds noise of scale {scale}, where replacing a record moves the "
+        f"step by at most {moved}, and is charged as a separate release."
     )
 
 

@@ -64,7 +64,7 @@ class NetworkModel(Model):
         if self.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
         if self.intercept:
-            raise ValueError("intercept|not allowed for networks: every layer has constants of its own")
+            raise ValueError("intercept|not allowed for networks: every layer has its own constants")
         if self.layers is not None and self.architecture != "mlp":
             raise ValueError("layers|allowed only with architecture = 'mlp'")
         shape = image_shape(self.architecture)
@@ -74,13 +74,13 @@ class NetworkModel(Model):
                 f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
             )
         if not self.classifies and self.target not in self.bounds:
-            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped")
+            raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse settings that have no meaning, or no proof yet, for networks."""
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
-            raise ValueError("learning.start|not allowed for networks: they start from drawn public weights")
+            raise ValueError("learning.start|not allowed for networks, which start from random public weights")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for networks")

@@ -87,7 +87,7 @@ class NetworkPlan:
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError(
-                "batches = 1: expected at least 2; otherwise every record is drawn and drawing hides no one"
+                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw hides nobody"
             )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
@@ -96,11 +96,11 @@ class NetworkPlan:
         if self.mechanism == "gaussian" and not 0 < self.delta < 1:
             raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 with Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
-            raise SettingError(f"delta = {self.delta!r}: expected 0 with Laplace noise, which needs none")
+            raise SettingError(f"delta = {self.delta!r}: expected 0 with Laplace noise, which needs no delta")
         if self.noise not in ("independent", "correlated"):
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
-            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian'; no other is proved")
+            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian'; no other mechanism has a proof")
         if self.noise == "correlated" and self.steps > MAX_STEPS:
             raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps with correlated noise")
 
@@ -242,7 +242,7 @@ def train_network(
         value, spent = answering.answer(state.round, algorithm.thetas(state))
         state = algorithm.update(state, value)
         if not np.abs(state.theta).max() <= np.finfo(np.float32).max:
-            raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller one")
+            raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller step")
         if file is not None:
             TrainingCheckpoint(answering.hash, state).save(file)
         due = (state.round - 1) % plan.batches == 0
@@ -376,7 +376,7 @@ def _rows(X: ArrayLike, y: ArrayLike) -> NetworkRows:
     except (TypeError, ValueError):  # whose words quote a cell
         raise DataError("X, y: expected only numbers; encode names and fill missing cells first") from None
     if rows.ndim < 2 or targets.shape != (len(rows),) or not len(rows):
-        raise DataError("X, y: expected rows of numbers [n, ...] and a target for each [n]")
+        raise DataError("X, y: expected rows of numbers [n, ...] and one target for each row [n]")
     return NetworkRows(rows, targets, np.isfinite(targets))
 
 

@@ -42,11 +42,9 @@ def load_training_checkpoint(path: Path, agreement: str, start: State) -> State:
     blob = path.read_bytes()
     check, content = blob[len(FORMAT) : len(FORMAT) + 32], blob[len(FORMAT) + 32 :]
     if not blob.startswith(FORMAT) or hashlib.sha256(content).digest() != check:
-        raise SettingError(
-            f"{path}: not a network's checkpoint, or changed since it was written; put the run's checkpoint back"
-        )
+        raise SettingError(f"{path}: expected an unchanged checkpoint of a network; restore the run's checkpoint")
     if content[:64] != agreement.encode():
-        raise SettingError(f"{path}: the checkpoint of another agreement: its rows, network or plan differ")
+        raise SettingError(f"{path}: this checkpoint belongs to another agreement, with other rows, network or plan")
     with np.load(io.BytesIO(content[64:]), allow_pickle=False) as held:
         memory = {name: held[f"memory/{name}"] for name in start.memory}
         return State(int(held["round"]), held["theta"], memory)

@@ -33,7 +33,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
         require_items_worth(terms)
     expected = items_worth(terms) if options.ledgers is None else None
     if expected is not None and (sentence := expected.sentence()) is not None:
-        warn(f"Not worth a budget: {sentence}.")
+        warn(f"The terms are not worth a budget: {sentence}.")
     with progress_bar("reading ratings") as progress:
         owners = owners_here(terms, options)
         progress.says("learning")
@@ -96,7 +96,9 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
         own, deviation = personal(terms, owner, model)
     own.save(save)
     moved = (
-        f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
+        f"moved by about {deviation:g}"
+        if deviation
+        else "not changed: the owner's held-out ratings found nothing better"
     )
     shown = [Line(f"The items were {moved}. Saved: {save}"), Line(KEEP_INSIDE_NOTE, "dim", folded=True)]
     content = {"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}
@@ -106,7 +108,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
     """Refuse: no forecast of items exists yet."""
     raise SettingError(
-        "ratings: forecasts of ratings are not available yet; parley train without --ledgers simulates them"
+        "ratings: forecasts of ratings are not available yet; parley train without --ledgers simulates the training"
     )
 
 
@@ -135,22 +137,18 @@ def _finished(result: "ItemsResult", options: RunOptions, unheard: list[str]) ->
     return Sheet(result.to_json() | {"unheard": unheard}, shown, inside=not result.released)
 
 
-RANKING_NOTE = (
-    "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
-)
+RANKING_NOTE = "Items are sorted by expected rating + log(number of ratings), because people mostly rate popular items."
 
 
 def recommend_command(
-    model_file: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The items, as `parley train --save` wrote them.")
-    ],
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms they were learned by.")],
-    owner: Annotated[str, typer.Option(help="Whose user it is.")],
-    user: Annotated[str, typer.Option(help="For whom: a name in the owner's column of users.")],
-    item: Annotated[str | None, typer.Option(help="Only say which rating is expected of this item.")] = None,
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The file of items from `parley train --save`.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the items were learned.")],
+    owner: Annotated[str, typer.Option(help="The owner of the user's ratings.")],
+    user: Annotated[str, typer.Option(help="The user's name in the owner's column of users.")],
+    item: Annotated[str | None, typer.Option(help="Print only the expected rating of this item.")] = None,
     best: Annotated[int, typer.Option("--best", "-k", help="How many items.")] = 10,
     data: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="The owner's ratings; left out: `data` in the terms.")
+        Path | None, typer.Option(metavar="TABLE", help="The owner's ratings. Default: `data` in the terms.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

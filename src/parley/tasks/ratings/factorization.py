@@ -43,7 +43,7 @@ class Factorization:
     def descend(self, ratings: Ratings, P: Floats, Q: Floats, rng: np.random.Generator) -> None:
         """Make one pass over `shuffled` ratings, in random order of blocks. Changes P and Q."""
         if P.shape != (len(ratings.user_names), self.factors) or Q.shape != (len(ratings.item_names), self.factors):
-            raise SettingError("P, Q: expected a row for each user and item, a column for each factor")
+            raise SettingError("P, Q: expected a row for each user and item, and a column for each factor")
         blocks = rng.permutation(-(-len(ratings) // RATINGS_PER_BLOCK))
         _descend(blocks, ratings.users, ratings.items, ratings.values, P, Q, self.step, self.penalty, self.box)
 
@@ -51,7 +51,7 @@ class Factorization:
 def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
     """Return the ratings in random order, once for all passes: sequential reads are six times faster."""
     if not len(ratings):
-        raise DataError("ratings: expected at least one")
+        raise DataError("ratings: expected at least one rating")
     places = ((ratings.users, ratings.user_names), (ratings.items, ratings.item_names))
     if any(place.min() < 0 or place.max() >= len(names) for place, names in places):  # the compiled loop does not look
         raise DataError("ratings: a user or an item has no name")
@@ -142,7 +142,7 @@ def factorize(
     the result before it; in parallel, all start from the same Q, the mean of the last results weighted by ratings.
     After `shared` joint passes owners go on alone."""
     if not parts or len({part.item_names for part in parts}) != 1:
-        raise SettingError("parts: expected the ratings of one owner or more, of the same items")
+        raise SettingError("parts: expected the ratings of at least one owner, all for the same items")
     if order not in ("in-turn", "parallel"):
         raise SettingError(f"order = {order!r}: expected 'in-turn' or 'parallel'")
     first, *others = (

@@ -172,9 +172,9 @@ class ItemsWorth:
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (
-            f"every owner is expected to learn better items alone: with this noise the ratings of all {everybody:,} "
-            f"users are worth about as much as those of {number(self.heard, 2, 'above')} without noise, and the "
-            f"smallest owner, {printable(name)}, has {self.users[name]:,} of its own"
+            f"every owner is expected to learn better items alone. With this noise, the ratings of all {everybody:,} "
+            f"users are worth about as much as the ratings of {number(self.heard, 2, 'above')} users without noise. "
+            f"The smallest owner, {printable(name)}, has {self.users[name]:,} users"
         )
 
 
@@ -195,8 +195,8 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or release anyway "
-            f"with --force (parley train without --ledgers shows the result first). Nothing was spent"
+            f"not worth a budget: {sentence}. Use more users, a larger epsilon or fewer items, or release anyway with "
+            "--force. A simulation (parley train without --ledgers) shows the result first. Nothing was spent"
         )
 
 

@@ -245,5 +245,8 @@ def _unit(terms: Terms) -> str:
 
 def _sentence(terms: Terms, party: Party, said: Claim) -> str:
     if terms.privacy.mechanism == "hide":
-        return f"no ε; {hidden_share(party.epsilon):.0%} of the ratings are hidden, the others not at all"
+        return (
+            f"no ε: {hidden_share(party.epsilon):.0%} of the ratings are hidden, and the other ratings are not "
+            "protected"
+        )
     return f"{said.words()}, for {_unit(terms)} ({ADJACENCY[terms.privacy.mechanism]})"

@@ -106,7 +106,7 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
 def hide(ratings: Ratings, share: float, rng: np.random.Generator) -> Ratings:
     """Drop a random share of the ratings. This gives no epsilon: ratings that stay are not protected."""
     if not 0 <= share < 1:
-        raise SettingError(f"share = {share}: expected a number from 0 to below 1")
+        raise SettingError(f"share = {share}: expected a number of at least 0 and below 1")
     return ratings.pick(np.sort(rng.permutation(len(ratings))[round(share * len(ratings)) :]))
 
 
@@ -201,9 +201,9 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     count = expected_ratings(users, items, noise_scale, half, thinning)
     if not count * BYTES_PER_RATING <= memory:
         raise GuaranteeError(
-            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, "
-            f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory, and the limit is {memory / 1e9:,.3g} GB; raise "
-            f"the limit, use bounded DP, or release updates"
+            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells and need "
+            f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory. The limit is {memory / 1e9:,.3g} "
+            "GB; raise the limit, use bounded DP, or release updates"
         )
 
 
@@ -211,7 +211,7 @@ def _grid(ratings: Ratings, scale: Scale) -> Floats:
     """Return values within the range; refuse cells that are rated twice."""
     cells = ratings.users.astype(np.int64) * len(ratings.item_names) + ratings.items
     if len(np.unique(cells)) < len(cells):
-        raise SettingError("ratings: some user rated an item twice; keep one of each")
+        raise SettingError("ratings: a user rated an item twice; keep one rating of each item per user")
     return np.clip(ratings.values, scale.low, scale.high)
 
 
@@ -225,5 +225,5 @@ def _from_cells(ratings: Ratings, users: NDArray[np.int64], parts: list[tuple[ND
         ratings.item_names,
     )
     if not len(kept_ratings):
-        raise SettingError("unbounded DP: no ratings remain; drop fewer")
+        raise SettingError("unbounded DP: no ratings remain; drop fewer ratings")
     return kept_ratings

@@ -94,7 +94,7 @@ class Recommender:
             # earlier files have neither
             provenance = str(content.get("terms_hash", "")), bool(content.get("released", False))
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
-            expected = "expected what parley train saved by terms of ratings"
+            expected = "expected a file that parley train saved under terms of ratings"
             raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {expected}") from None
         return cls(Items(V, counts), names, **numbers, terms_hash=provenance[0], released=provenance[1])
 
@@ -107,7 +107,8 @@ class Recommender:
         """Return one user's scores of all items [items]."""
         if own.item_names != self.item_names:
             raise SettingError(
-                "ratings: expected ratings of the model's items in its order; read them with items=model.item_names"
+                "ratings: expected ratings of the model's items in the model's order; read the ratings with "
+                "items=model.item_names"
             )
         place = _place(own.user_names, user, "user")
         mine = by_user(own.pick(own.users == place), np.array([place]), self.low, self.high)
@@ -180,6 +181,6 @@ def recommendations(
     preparation = rating_preparation(terms.model)
     own = preparation.read(owner.table, terms, owner.name)
     if user not in own.user_names:
-        raise SettingError(f"user: no such user in the column {preparation.model.user!r} of {owner.table.where}")
+        raise SettingError(f"user: the column {preparation.model.user!r} of {owner.table.where} has no such user")
     names = [item] if item is not None else model.recommend(own, user, best)
     return [(name, model.predict(own, user, name)) for name in names]

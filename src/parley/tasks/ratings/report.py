@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SIMULATION_NOTE = f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
 RELEASE_NOTE = (
-    "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
+    "Released, debited. Each owner can measure the worth of the items inside: parley score MODEL TERMS --owner NAME"
 )
 MIN_GAIN_SHOWN = 5e-4  # a change that is printed as 0.0%
 
@@ -54,8 +54,8 @@ def worth_rows(found: OwnItems) -> list[list[str]]:
 def ranking_line(ours: Ranking, usual: Ranking) -> str:
     """Compare rankings with the most popular items."""
     return (
-        f"Of held-out favourites the best {TOP_K} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the "
-        f"{TOP_K} most popular {_error(usual.recall)} ({_error(usual.ndcg)})."
+        f"The {TOP_K} best-ranked items include {_error(ours.recall)} of the held-out favourites (recall; NDCG "
+        f"{_error(ours.ndcg)}). The {TOP_K} most popular items include {_error(usual.recall)} ({_error(usual.ndcg)})."
     )
 
 
@@ -81,14 +81,14 @@ def gain_line(result: ItemsResult) -> str | None:
     if not gains:
         return None
     sentence = (
-        f"Learning together, the error of "
+        "By learning together, the error of "
         f"{', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
     )
     if all(gain <= 0 for gain in gains.values()):
-        return f"{sentence} That is worse than alone for everybody: do not release under these terms."
+        return f"{sentence} Every owner is better off alone: do not release under these terms."
     losers = [printable(name) for name, gain in gains.items() if gain <= -MIN_GAIN_SHOWN]
     return (
-        f"{sentence} Worse than alone for {', '.join(losers)}, short of parley refine (personal)."
+        f"{sentence} Without parley refine (personal), these owners are better off alone: {', '.join(losers)}."
         if losers
         else sentence
     )

@@ -96,7 +96,7 @@ def read_ratings(
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
     places, item_names = _places(frame, item, name, items)
-    hint = "a rating is one, and what is no rating belongs in no row"
+    hint = "leave out rows that hold no rating"
     values = column_numbers(frame, target, name, gaps=True, hint=hint)
     ratings = Ratings(users, places, values, user_names, item_names)
     return ratings.pick(~np.isnan(values) & (places < len(item_names)))
@@ -133,7 +133,7 @@ def centre(ratings: Ratings, low: float = 1.0, high: float = 5.0) -> Centred:
     high - low. Clamping only shrinks.
     """
     if not high > low:
-        raise SettingError(f"low, high = {low}, {high}: expected a range")
+        raise SettingError(f"low, high = {low}, {high}: expected low < high")
     half = (high - low) / 2
     items, users = len(ratings.item_names), len(ratings.user_names)
     values = np.clip(ratings.values, low, high)  # the bound above is about values within the range
@@ -326,13 +326,13 @@ def unlisted_words(share: float, model: Model) -> str | None:
     """Warn of a list of items without most of the rated ones; None if it has most."""
     if not share > MAX_UNLISTED_SHARE:
         return None
-    start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
+    start = "no rating is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
     ratings = RatingsModel.expect(model)
-    called = "" if isinstance(ratings.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
+    called = "" if isinstance(ratings.items, tuple) else " (model.items is a number, so the items are called 1, 2, ...)"
     column = printable(ratings.item)
     return (
-        f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column "
-        f"{column!r}?"
+        f"{start} of an item in model.items{called}: ratings of other items are left out. Check the names of items in "
+        f"the column {column!r}."
     )
 
 

@@ -49,8 +49,8 @@ class Ratings(BoundedRecords):
     unit = "user"
     record = "user"
     refusal = (
-        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn "
-        "items from ratings; parley train and parley learner run them (in Python: parley.train)"
+        "model.kind: terms that learn items from ratings cannot be planned, negotiated or learned like other models; "
+        "use parley train or parley learner (in Python: parley.train)"
     )
     questions: ClassVar = {"item-factors": ItemFactorsQuestion}
     commands: ClassVar[Mapping[str, str]] = {
@@ -66,8 +66,8 @@ class Ratings(BoundedRecords):
         if terms.privacy.mechanism not in RATING_MECHANISMS:
             return None
         return (
-            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for "
-            "simulations, parley train without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
+            f"privacy.mechanism = {terms.privacy.mechanism!r}: mechanisms that change ratings are only for simulations "
+            "(parley train without --ledgers); for a release, use 'gaussian' or 'laplace' noise on updates"
         )
 
     def preparation(
@@ -102,8 +102,8 @@ class Ratings(BoundedRecords):
             else "all ratings"
         )
         return [
-            f"One user is whoever has one name in {user!r}: {limit_words} of a user count, and "
-            "are protected together. Users' own factors are solved here, for every answer anew, and never leave."
+            f"Rows with the same name in {user!r} belong to one user: {limit_words} of a user count, and are protected "
+            "together. Users' own factors are computed again for every answer and never leave this machine."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -114,7 +114,7 @@ class Ratings(BoundedRecords):
 
     def untargeted(self, owner: Owner, agreement: Agreement) -> tuple[int, int, str]:
         missing, rows = rating_preparation(agreement.setup.terms.model).unrated(owner.table, owner.name)
-        return missing, rows, "rows hold no rating: they are left out, their users are not"
+        return missing, rows, "rows hold no rating: these rows are left out, but their users are not"
 
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.ratings.algorithm import ItemFactors

@@ -18,7 +18,7 @@ DEFAULT_RADIUS = 2.0  # within which items' factors are looked for, ratings bein
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MAX_ANSWER_NUMBERS = 2_000_000  # of one answer: what a message holds
 MAX_FILE_CHARACTERS = 10**7  # characters of a file of items
-EXPECTED_ITEMS = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
+EXPECTED_ITEMS = "the number of items (with the names 1, 2, ...), their names, or a file with one name per line"
 UNUSED_KEYS = (
     "features",
     "class_weight",
@@ -76,18 +76,18 @@ class RatingsModel(Model):
         if self.holdout_by is not None:
             raise ValueError("holdout_by|not allowed for ratings: some ratings of every user are held out")
         if self.holdout_seed is not None:
-            raise ValueError("holdout_seed|not allowed for ratings: `seed` says which of them are kept")
+            raise ValueError("holdout_seed|not allowed for ratings: `seed` decides which ratings are held out")
         self.refuse(
             UNUSED_KEYS,
-            "for ratings: their columns are user, item and target",
+            "for ratings, whose columns are user, item and target",
             (False,),
         )
         if len({self.user, self.item, self.target}) < 3:
             raise ValueError("user|expected three different columns as user, item and target")
         if self.bounds.keys() != {self.target}:
             raise ValueError(
-                f"bounds.{self.target}|expected [low, high] of the ratings and no other bounds; ratings beyond are "
-                f"clipped"
+                f"bounds.{self.target}|expected [low, high] of the ratings and no other bounds; ratings outside are "
+                "clipped"
             )
         if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
             raise ValueError(f"items|expected different names, or {EXPECTED_ITEMS}")
@@ -108,12 +108,14 @@ class RatingsModel(Model):
         """Refuse settings that have no meaning for ratings."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|not allowed for ratings, nor is start: the noise decides how far to go")
+            raise ValueError(
+                "learning.step|not allowed for ratings, nor is start: the noise determines the size of steps"
+            )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
-            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or remove the key")
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or no key")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"
@@ -121,25 +123,25 @@ class RatingsModel(Model):
         )
         if terms.noise.summed and some:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with strides, participation or skip: nobody can tell whose "
-                "answers are in a sum"
+                "privacy.noise|expected 'each-owner' with strides, participation or skip: a sum does not show whose "
+                "answers it contains"
             )
         if not isinstance(privacy, RatingNoisePrivacy):
             if privacy.clip is None:
-                raise ValueError("privacy.clip|expected a number: a user's whole contribution is scaled down to it")
+                raise ValueError("privacy.clip|expected a number: the clip scales down a user's whole contribution")
             return
         if privacy.clip is not None:
-            setting = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
+            setting = f"mechanism = {privacy.mechanism!r}, which changes the ratings themselves"
             raise ValueError(f"privacy.clip|not allowed with {setting}: remove the key, because nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' and no shared_records, because the ratings themselves are changed"
+                "privacy.noise|expected 'each-owner' and no shared_records, because the mechanism changes the ratings"
             )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
-            raise ValueError("privacy.rating_scale|not allowed with 'hide': it has neither noise nor ε")
+            raise ValueError("privacy.rating_scale|not allowed with 'hide', which has neither noise nor ε")
         if privacy.person is not None and privacy.rating_scale == "published":
             raise ValueError(
-                "privacy.person|not allowed with rating_scale = 'published': its guarantee is known only for single "
+                "privacy.person|not allowed with rating_scale = 'published', whose guarantee is known only for single "
                 "ratings"
             )
 

@@ -70,7 +70,7 @@ class Trees(Task):
             f"Model: {model.kind} from the columns {columns}.",
             *([] if preparation.target_words is None else [preparation.target_words]),
             f"A round is one tree, with a leaf for each of {model.bins} equal steps within the bounds of a column, or "
-            f"for each of its listed names{pairs}: the terms say so, and no row decided it."
+            f"for each of its listed names{pairs}. The terms define these steps, and no row influences them."
             + (f" A missing cell of {gaps} has a leaf of its own." if gaps else ""),
             "A row without a target counts as a record and contributes nothing.",
         ]
@@ -95,10 +95,10 @@ class Trees(Task):
             f"{printable(column)} {number(low)} to {number(high)}" for column, (low, high) in model.bounds.items()
         )
         return [
-            f"What an error counts at most: {limit}. A person moves an answer by at most "
+            f"An error counts at most {limit}. A person moves an answer by at most "
             f"{number(facts['sensitivity'], side='above')} in {facts['norm'].upper()}; the noise has scale "
             f"{number(facts['noise_scale'])}.",
-            *([f"Ranges, beyond which values are cut: {ranges}."] if ranges else []),
+            *([f"Values are clipped to these ranges: {ranges}."] if ranges else []),
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:

@@ -48,8 +48,8 @@ class TreesModel(Model):
 
     def check(self) -> None:
         """Refuse columns without declared split places, and keys that trees do not use."""
-        self.refuse(UNUSED_KEYS, "for boosted trees: leaves do not depend on the units of columns")
-        self.refuse(["coding"], "for boosted trees: every listed name has a leaf anyway")
+        self.refuse(UNUSED_KEYS, "for boosted trees, whose leaves do not depend on the units of columns")
+        self.refuse(["coding"], "for boosted trees, which have a leaf for every listed name")
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
                 raise ValueError(
@@ -61,8 +61,8 @@ class TreesModel(Model):
                 raise ValueError(f"categories.{column}|expected at most {MAX_NAMES:,} names for boosted trees")
         if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
-                f"bounds.{self.target}|expected [low, high] of the target; values beyond are clipped, and errors are "
-                f"limited to a part of that range"
+                f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped, and errors are "
+                "limited to a part of this range"
             )
         if self.depth == 2 and len(self.features or ()) < 2:
             raise ValueError("depth|expected 1 for trees of a single column")
@@ -71,14 +71,12 @@ class TreesModel(Model):
         """Refuse settings that have no meaning, or no proof yet, for boosted trees."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|not allowed for trees, nor is start: the noise decides the leaf values")
+            raise ValueError("learning.step|not allowed for trees, nor is start: the noise determines the leaf values")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for boosted trees")
         if self.classifies and privacy.clip is not None:
-            raise ValueError(
-                "privacy.clip|not allowed for boosted-classification: no error counts for more than 1 anyway"
-            )
+            raise ValueError("privacy.clip|not allowed for boosted-classification: errors are at most 1 anyway")
         min_trees = 1 + len(self.features or ())
         if learning.horizon < min_trees:
             raise ValueError(
@@ -88,7 +86,7 @@ class TreesModel(Model):
         if terms.noise.summed and (some or learning.straggler == "skip"):
             raise ValueError(
                 "privacy.noise|expected 'each-owner' with strides, participation or skip: the noise in a sum over "
-                "some owners is not known"
+                "only some owners is not known"
             )
         for owner in terms.owners:
             if owner.records > MOST_RECORDS:

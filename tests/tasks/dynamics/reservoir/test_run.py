@@ -174,14 +174,14 @@ def test_the_promise_is_about_recordings(tables, tmp_path):
     said = " ".join(acceptance_summary(owner, owner.prepare(series_terms(1, RUNS, 1.0))))
     assert "promises every recording" in said
     assert "20 nodes" in said
-    assert "m recordings is promised m times that ε, with a δ that grows" in said
+    assert "m recordings, ε is m times as large, and δ grows" in said
     assert "person" not in said
     owner.ledger.close()
 
 
 def test_tables_that_do_not_fit(tables):
     terms = series_terms(1, RUNS, 1.0)
-    with pytest.raises(DataError, match="promise 150 records, the table has 149"):
+    with pytest.raises(DataError, match="promise 150 records, but the table has 149"):
         train(terms, [Owner("site-0", tables[0][tables[0]["run"] != "run 7"])])
     with pytest.raises(TermsError, match="parley train"):
         plan(terms)

@@ -69,8 +69,8 @@ def test_scales_and_then_a_model_between_organisations(consortium):
     folder = consortium.folder
     typed("column-stats", folder / "terms.toml", "--agreement", folder / "scales.toml")
     said = accept(consortium, "scales.toml")
-    assert "No model yet: how the columns x0, x1, x2, colour, y are spread" in said
-    assert "A name leaves only if more than about" in said
+    assert "No model yet: the questions are about the spread of the columns x0, x1, x2, colour, y" in said
+    assert "A name is released only if more than about" in said
     consortium.start()
     ask = ["column-stats", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     result = json.loads(typed(*ask, "--write", folder / "ready.toml"))

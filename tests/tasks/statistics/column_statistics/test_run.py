@@ -230,7 +230,7 @@ def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     assert {"age", "income", "year", "spend"} <= result.ready.terms.model.bounds.keys()
     (note,) = result.ready.notes  # names cannot be added up
     assert note.startswith(
-        "job: a column of names, which leave only with a delta and each owner's own noise; list them in "
+        "job: a column of names, which are released only with a delta and each owner's own noise; list them in "
         "model.categories.job"
     )
     assert "left out of the features" in note

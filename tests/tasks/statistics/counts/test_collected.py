@@ -93,7 +93,7 @@ def test_what_is_no_answer_is_refused_without_being_repeated():
 
 
 def test_no_answers_are_no_wrong_row():
-    with pytest.raises(DataError, match="answers: expected one or more"):
+    with pytest.raises(DataError, match="answers: expected at least one answer"):
         Survey(NAMES, 1.0).counted([])
 
 

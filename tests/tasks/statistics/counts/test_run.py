@@ -107,7 +107,7 @@ def test_steps_say_which_end_is_theirs():
     owners = [{"name": "a", "records": 4, "epsilon": 1.0}]
     asked = parley.Terms.from_dict({"model": content, "owners": owners})
     found = ask_counts(asked, [parley.Owner("a", pd.DataFrame({"age": [0, 10, 20, 40]}))], seed=0)
-    assert "its lower end and not its upper one" in noise_words(found)
+    assert "its lower end but not its upper end" in noise_words(found)
     assert "lower end" not in noise_words(studied(terms()))
 
 

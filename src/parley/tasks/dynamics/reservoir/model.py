@@ -133,9 +133,9 @@ def compared(terms: Terms, owner: Owner, model: JointModel, new: Table | None) -
     records = tables.held_out.in_memory().X if new is None else new_records(terms.model, new)
     if not len(records):
         raise ModelError(
-            "model.holdout: these terms have no held-out recordings; give new ones with --data"
+            "model.holdout: these terms have no held-out recordings; give new recordings with --data"
             if new is None
-            else "new recordings: expected one or more"
+            else "new recordings: expected at least one recording"
         )
     alone = best_read_out(pooled_moments([tables.train.in_memory().X]), terms.model)
     return len(records), {"together": _metrics(records, model.theta_), "alone": _metrics(records, alone)}
@@ -186,5 +186,5 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
 def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
     """Refuse: no forecast of a read-out exists yet."""
     raise SettingError(
-        "echo-state networks: forecasts are not available yet; parley train without --ledgers simulates it"
+        "echo-state networks: forecasts are not available yet; parley train without --ledgers simulates the training"
     )

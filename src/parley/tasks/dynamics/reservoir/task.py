@@ -23,8 +23,8 @@ from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
 HELD_OUT = (
-    "Recordings are held out by the order in which they begin, which is not protected: what is promised is about a "
-    "recording replaced by one that begins where it began."
+    "Recordings are held out by the order in which they begin. This order is not protected: the guarantee covers the "
+    "replacement of a recording by another with the same start."
 )
 
 
@@ -44,8 +44,8 @@ class EchoStates(BoundedRecords):
     unit = "recording"
     predicts = True
     refusal = (
-        "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; "
-        "parley train, parley learner, parley score and parley predict take them"
+        "model.kind: echo-state networks cannot be planned, negotiated, refined or learned without a centre yet; use "
+        "parley train, parley learner, parley score and parley predict"
     )
     questions: ClassVar = {"state-moments": StateMomentsQuestion}
     commands: ClassVar[Mapping[str, str]] = {
@@ -81,10 +81,10 @@ class EchoStates(BoundedRecords):
         inputs = ", ".join(map(printable, model.features or ()))
         return [
             f"Model: the read-out of {reservoir.nodes} nodes that {inputs} drive, which predicts "
-            f"{printable(model.target)}. The nodes are drawn by the terms' seed, the same for everybody, and no row "
-            "changes them.",
-            f"The first {reservoir.samples:,} samples of a recording count, but for the first {reservoir.washout:,}, "
-            "while the nodes forget how they began. Rows are in the order of time.",
+            f"{printable(model.target)}. The terms' seed draws the same nodes for all owners, and no row changes the "
+            "nodes.",
+            f"The first {reservoir.samples:,} samples of a recording count, except the first {reservoir.washout:,}, in "
+            "which the nodes forget their initial state. Rows are in the order of time.",
             *([HELD_OUT] if model.holdout else []),
         ]
 

@@ -48,7 +48,9 @@ class Reservoir(Section):
     @model_validator(mode="after")
     def _some_rows(self) -> Self:
         if not self.samples > self.washout:
-            raise ValueError("washout|expected fewer samples than a recording has, so that some remain to learn from")
+            raise ValueError(
+                "washout|expected fewer samples than a recording has, so that samples remain to learn from"
+            )
         return self
 
     @property
@@ -63,12 +65,12 @@ class EchoStateModel(Model):
     reservoir: Reservoir
 
     expected: ClassVar[Mapping[str, str]] = {
-        "reservoir": "a section [self.reservoir] with recording, samples and washout"
+        "reservoir": "a section [model.reservoir] with recording, samples and washout"
     }
 
     def check(self) -> None:
         """Refuse a reservoir without columns or bounds, and keys that it does not use."""
-        self.refuse(UNUSED_KEYS, "with kind = 'echo-state': inputs and target have only bounds")
+        self.refuse(UNUSED_KEYS, "with kind = 'echo-state', whose inputs and target have only bounds")
         if not self.features:
             raise ValueError("features|expected the inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):
@@ -88,7 +90,7 @@ class EchoStateModel(Model):
                 raise ValueError(f"privacy.{key}|not allowed with kind = 'echo-state'")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|not allowed with kind = 'echo-state', nor are several records per person: a record is "
+                "privacy.person|not allowed with kind = 'echo-state', nor is records_per_person above 1: a record is "
                 "a whole recording"
             )
 

@@ -26,7 +26,7 @@ def column_statistics_command(
         Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")
     ],
     write: Annotated[
-        Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with what was released.")
+        Path | None, typer.Option(metavar="READY", help="Write the terms for training, with the released statistics.")
     ] = None,
     agreement: asking.Agreement = None,
     ledgers: asking.Ledgers = None,
@@ -130,8 +130,8 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)
         message = (
-            f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything "
-            "is learned"
+            f"{write}  is incomplete: declare model.bounds or model.categories of {waiting} in this file before "
+            "training"
         )
         console.print(message, style="yellow", markup=False, soft_wrap=True)
 
@@ -149,10 +149,12 @@ def noise_words(terms: Terms, bin_from: float, name_from: Mapping[str, float]) -
     """Say what the noise lets be seen."""
     sentence = f"A bin is read from {percent(bin_from)} of all rows on"
     if not name_from:
-        return f"{sentence}; names are not asked for: these terms have no delta for them, or one noise for all."
+        return (
+            f"{sentence}; names are not asked for, because these terms have no delta for names, or one noise for all."
+        )
     name, smallest_share = min(name_from.items(), key=lambda each: each[1])
     if not smallest_share < 1:
-        return f"{sentence}; no table is large enough for a name to leave it."
+        return f"{sentence}; no table is large enough to release a name."
     rows, whose = smallest_share * terms.owner(name).records, printable(name)
     return f"{sentence}, a name from {rows:,.0f} rows of one owner ({whose}: {percent(smallest_share)} of its rows)."
 
@@ -186,6 +188,6 @@ def release_note(result: "ColumnStatisticsResult") -> tuple[str, ...]:
     return (
         f"Bounds, categories, centres and scales were {kind},",
         f"under the terms {result.asked.hash[:16]}..., for epsilon = {result.asked.owners[0].epsilon:g} and delta = "
-        f"{result.asked.privacy.delta:g} of every owner. The budgets below are what that left.",
+        f"{result.asked.privacy.delta:g} of every owner. The budgets below are the remaining budgets.",
         *(f"Look at this: {printable(note, 400)}" for note in result.ready.notes),
     )

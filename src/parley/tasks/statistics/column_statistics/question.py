@@ -142,7 +142,9 @@ def cell_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation
     none, ends = np.zeros(len(features)), np.full(len(features), np.inf)
     made = CellPreparation(model, features, {}, -ends, ends, (-np.inf, np.inf), none, none + 1)
     if not made.asked:
-        raise DataError("model.features: nothing to ask: every column's names are listed in model.categories already")
+        raise DataError(
+            "model.features: no question is left, because model.categories already lists the names of every column"
+        )
     return made
 
 
@@ -226,7 +228,9 @@ class ColumnStatisticsQuestion(Question):
             if kind not in (MAGNITUDES, EQUAL, NAMES) or (kind == EQUAL and not low < high):
                 raise Malformed("grid: expected a known kind for each column, and low < high for equal bins")
             if kind == NAMES and query.round != self.names_in:
-                raise Malformed("grid: names may be asked only in the last round, under terms with a delta for them")
+                raise Malformed(
+                    "grid: a question may ask for names only in the last round, under terms with a delta for names"
+                )
 
     def exact(self, query: ColumnStatisticsQuery, tables: Tables) -> Floats:
         return self._counted(query, tables)[0] / self.records
@@ -234,7 +238,7 @@ class ColumnStatisticsQuestion(Question):
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """Return the shares, and the count of each name where names are asked."""
         if not isinstance(query, ColumnStatisticsQuery):
-            raise Malformed("query: expected one for column statistics")
+            raise Malformed("query: expected a query for column statistics")
         counts, named = self._counted(query, tables)
         shares = np.broadcast_to(counts / self.records, (*replicates, self.size)).copy()
         return NamedCounts(shares, self.sensitivity, self.norm, named)

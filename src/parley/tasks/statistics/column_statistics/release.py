@@ -72,7 +72,7 @@ class StatisticsReader:
         preparation, noise = setup.preparation, setup.aggregation.noise(setup)
         question = next(iter(setup.parts.values())).training.question
         if not isinstance(preparation, CellPreparation) or not isinstance(question, ColumnStatisticsQuestion):
-            raise GuaranteeError("column statistics: expected terms that ask for them")
+            raise GuaranteeError("terms: expected terms that ask for column statistics")
         weights = tuple((noise.records / noise.records.sum()).tolist())
         named, gaussian = question.names_in is not None, MECHANISMS[setup.terms.privacy.mechanism].approximate
         return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
@@ -240,7 +240,7 @@ def centre_and_scale(
     return float(f"{mean:.4g}"), float(f"{spread:.4g}")
 
 
-LEFT_OUT = ". It was left out of the features: put it back with what you declare"
+LEFT_OUT = ". The column was left out of the features: put the column back after you declare its bounds or names"
 MIN_SCALE_DIVISOR = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
 
 
@@ -263,7 +263,8 @@ def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[Released
     for released in columns:
         if released.kind == "names" and released.column in model.bounds and model.coding == "one-hot":
             unread[released.column] = (
-                f"{released.column}: most of its rows hold names, and model.bounds.{released.column} is of numbers"
+                f"{released.column}: most rows of this column hold names, but model.bounds.{released.column} is for "
+                "numbers"
             )
             del made["bounds"][released.column]
         elif released.kind == "unclear" or (
@@ -337,14 +338,14 @@ def _defined(transform: Transform, low: float, high: float) -> float:
 def _what_to_declare(found: ReleasedColumn, named: bool) -> str:
     if found.kind == "names":
         why = (
-            "of which too few are held by enough rows to be released"
+            "but too few names are held by enough rows for a release"
             if named
-            else "which leave only with a delta and each owner's own noise"
+            else "which are released only with a delta and each owner's own noise"
         )
         return (
             f"{found.column}: a column of names, {why}; list them in model.categories.{found.column} to learn from them"
         )
     return (
-        f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or "
+        f"{found.column}: the noise hides all values; declare model.bounds.{found.column} or "
         f"model.categories.{found.column}, or ask again with a larger scale_epsilon"
     )

@@ -111,7 +111,7 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
     tables = [agreement.tables.train for agreement in agreements]
     preparation = agreements[0].setup.preparation
     if not isinstance(preparation, CellPreparation):
-        raise SettingError("column statistics: expected terms that ask for them")
+        raise SettingError("terms: expected terms that ask for column statistics")
     cells = [part for table in tables if isinstance(table, CellTable) for part in table.parts()]
     columns = [_as_if(terms, column, [part[place] for part in cells]) for place, column in enumerate(preparation.asked)]
     ready = make_ready(terms, preparation.features, columns).terms
@@ -134,11 +134,11 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
     hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
     enough = number(1.1 * clear_share / max_share * float(terms.scale_epsilon), 2)
     raise SettingError(
-        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} "
-        f"columns of {rows:,} rows, {none}: a bin would need {clear_share * rows:,.0f} of them. "
-        f"{NOBODY_ASKED}: declare model.bounds or model.categories for all of them, so that no scales are needed; "
-        f"or list names in model.categories, drop some from model.features{hosts}, or set {enough} or more aside"
-        f"{'' if clear_share >= 1 else ' (--force asks all the same)'}"
+        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
+        f"of {rows:,} rows, {none}. A bin would need {clear_share * rows:,.0f} rows. {NOBODY_ASKED}. Declare "
+        "model.bounds or model.categories for all columns, so that no scales are needed. Otherwise, list names in "
+        f"model.categories, drop columns from model.features{hosts}, or set {enough} or more "
+        f"aside{'' if clear_share >= 1 else ' (--force asks anyway)'}"
     )
 
 
@@ -151,9 +151,9 @@ def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -
     if reader.named and threshold < MAX_CLASS_NAME_THRESHOLD:
         return
     why = (
-        "names leave only with a delta and each owner's own noise"
+        "names are released only with a delta and each owner's own noise"
         if not reader.named
-        else f"a name leaves an owner only if more than {threshold:.0%} of its rows hold it"
+        else f"an owner releases a name only if more than {threshold:.0%} of the owner's rows hold this name"
     )
     raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. {NOBODY_ASKED}")
 

@@ -51,7 +51,10 @@ class ColumnStatistics(Task):
 
     def purpose(self, agreement: Agreement) -> list[str]:
         asked = ", ".join(map(printable, _asked(agreement)))
-        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+        return [
+            f"No model yet: the questions are about the spread of the columns {asked}, so that a model can be learned "
+            "later."
+        ]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
         mechanism = agreement.part.training.series.mechanism
@@ -68,12 +71,11 @@ class ColumnStatistics(Task):
         names = (
             "Names never leave"
             if facts["names_from"] is None
-            else f"A name leaves only if more than about {number(facts['names_from'] * records, 3)} rows hold it"
+            else f"A name is released only if more than about {number(facts['names_from'] * records, 3)} rows hold it"
         )
         return [
-            f"What one record counts at most: once in each of {len(facts['columns'])} columns. A person moves an "
-            f"answer by at most {number(facts['sensitivity'])}; the noise has scale {number(facts['noise_scale'])}. "
-            f"{names}."
+            f"One record counts at most once in each of {len(facts['columns'])} columns. A person moves an answer by "
+            f"at most {number(facts['sensitivity'])}; the noise has scale {number(facts['noise_scale'])}. {names}."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -89,13 +91,13 @@ class ColumnStatistics(Task):
         for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
             if 0 < text <= numbers:
                 message = (
-                    f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which "
-                    f"training will refuse"
+                    f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, and training "
+                    "will refuse this text"
                 )
                 warnings.append(
                     TermsWarning(
                         f"model.categories.{column}",
-                        f"{message}: empty those cells, or list the names in the terms.",
+                        f"{message}: empty the cells with text, or list the names in the terms.",
                     )
                 )
         return warnings

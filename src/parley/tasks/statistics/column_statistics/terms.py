@@ -23,14 +23,14 @@ class ScalesRules(AlgorithmRules):
     def check(self, terms: CheckableTerms) -> None:
         learning, privacy = terms.learning, terms.privacy
         if learning.horizon != ROUNDS or learning.step != "auto" or learning.straggler == "skip":
-            raise ValueError(f"learning.algorithm|'scales' needs horizon = {ROUNDS}, no step and no skipping")
+            raise ValueError(f"learning.algorithm|'scales' needs horizon = {ROUNDS}, no step and no straggler = 'skip'")
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0:
             raise ValueError("learning.algorithm|'scales' does not allow score_epsilon, scale_epsilon or holdout")
         if ALL_MECHANISMS[privacy.mechanism].grid:
             raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' with 'scales'")
         if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
-                "learning.algorithm|'scales' asks every owner in both rounds: no participation and no strides"
+                "learning.algorithm|'scales' asks every owner in both rounds; remove participation and strides"
             )
 
 

@@ -14,7 +14,10 @@ answers_app = typer.Typer(
     help="Draw randomised answers on the devices of people who trust nobody, and count the collected answers.",
 )
 
-Names = Annotated[list[str], typer.Option("--name", metavar="NAME", help="One of the answers; once for each of them.")]
+Names = Annotated[
+    list[str],
+    typer.Option("--name", metavar="NAME", help="One of the possible answers; repeat the option for each answer."),
+]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="How much an answer may reveal about its person.")]
 
 
@@ -37,8 +40,10 @@ def draw_command(name: Names, epsilon: Epsilon) -> None:
 
 @answers_app.command("count")
 def count_answers_command(
-    table: Annotated[Path, typer.Argument(metavar="FILE", help="A table of collected answers, a row for each person.")],
-    column: Annotated[str, typer.Option("--column", metavar="COLUMN", help="The column that has them.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A table of collected answers, with one row per person.")
+    ],
+    column: Annotated[str, typer.Option("--column", metavar="COLUMN", help="The column with the answers.")],
     name: Names,
     epsilon: Epsilon,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -72,10 +77,10 @@ def count_answers_command(
     ]
     console.print(terminal_table([head, *body], f"Answers of {collected.people:,} people"))
     console.print(
-        f"Each answer was true with probability {percent(survey.truthful)}, otherwise any name: ε = {number(epsilon)} "
-        "for every person, whoever collects the answers. 'True of' has a deviation of at most "
-        f"{number(collected.deviation, 3)} people; 'within' holds for each name in about 95% of cases, if there are "
-        "many people; 'likeliest' are the counts, none negative, that explain all answers best.",
+        f"Each answer was true with probability {percent(survey.truthful)}, and otherwise a random name: ε = "
+        f"{number(epsilon)} for every person, whoever collects the answers. 'True of' has a standard deviation of at "
+        f"most {number(collected.deviation, 3)} people. 'Within' holds for each name in about 95% of cases, if there "
+        "are many people. 'Likeliest' lists the non-negative counts that explain all answers best.",
         style="dim",
     )
 

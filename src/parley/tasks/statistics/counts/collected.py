@@ -55,7 +55,7 @@ class Survey:
     def counted(self, answers: Sequence[str]) -> "CollectedCounts":
         """Return the counts of these answers; an unlisted one is a `DataError`."""
         if not answers:
-            raise DataError("answers: expected one or more")
+            raise DataError("answers: expected at least one answer")
         counts = [list(answers).count(name) for name in self.names]
         if sum(counts) < len(answers):
             place = next(at for at, answer in enumerate(answers) if answer not in self.names)

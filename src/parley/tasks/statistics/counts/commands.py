@@ -56,7 +56,7 @@ def count_command(
 
     terms = load_terms(terms_file)
     if terms.task != "counts":
-        raise TermsError("model.kind: expected 'count' or 'histogram'; parley train takes other terms")
+        raise TermsError("model.kind: expected 'count' or 'histogram'; parley train runs other terms")
     if plot is not None:
         from parley.report.figures.picture import require_figure_name, save  # a library that is slow to load
 
@@ -108,12 +108,12 @@ def noise_words(result: "CountsResult") -> str:
         else f"a record lies in each cell with a chance of {percent(result.rate)}, the same for every cell"
     )
     steps = (
-        " A step has its lower end and not its upper one; the last has both."
+        " A step includes its lower end but not its upper end; the last step includes both ends."
         if result.asked.model.kind == "histogram" and result.asked.model.target in result.asked.model.bounds
         else ""
     )
     return (
-        f"The noise has a deviation of {number(result.deviation, 3)} records in every cell; 'within' holds in 95 of "
-        f"100 cases, each cell by itself. The best guess is the median of what is possible if beforehand {believed}: "
-        f"it follows from what was released, and costs nothing more.{steps}"
+        f"The noise has a standard deviation of {number(result.deviation, 3)} records in every cell. 'Within' holds in "
+        f"95 of 100 cases for each cell by itself. The best guess is the median of the possible counts, if {believed} "
+        f"beforehand. The best guess follows from the release and costs nothing more.{steps}"
     )

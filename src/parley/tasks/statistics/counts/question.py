@@ -83,7 +83,7 @@ def require_told_apart(names: Sequence[str], where: str, source: TableSource, na
     if lost:
         raise DataError(
             f"{name}: {where} {lost[0]!r}, which also means a missing cell in a CSV file; use a Parquet file, or "
-            f"{instead} without that name"
+            f"{instead} without this name"
         )
 
 

@@ -51,11 +51,11 @@ class Counting(Task):
         """Say what is counted."""
         model, column = agreement.setup.terms.model, printable(agreement.setup.terms.model.target)
         if model.kind == "count":
-            return [f"No model: how many records have {_counted(model)} in the column {column}."]
+            return [f"No model: the question is how many records have {_counted(model)} in the column {column}."]
         names = cell_names(model)
         listed = ", ".join(printable(name, 40) for name in names[:MAX_CELLS_LISTED])
         more = f" and {len(names) - MAX_CELLS_LISTED:,} more" if len(names) > MAX_CELLS_LISTED else ""
-        return [f"No model: how many records lie in each cell of the column {column}: {listed}{more}."]
+        return [f"No model: the question is how many records lie in each cell of the column {column}: {listed}{more}."]
 
     def figures(self, agreement: Agreement) -> dict[str, Any]:
         """Return how far a person moves the counts, and the noise on them."""
@@ -74,9 +74,9 @@ class Counting(Task):
         if found["truthful"] is None:
             return [f"{moved}; the noise has scale {number(found['noise_scale'])}, in records."]
         return [
-            f"{moved}. An answer is drawn for every record by itself, the true one with a chance of "
-            f"{percent(found['truthful'])}, else any of the names: nobody who hears an answer knows which. You hold "
-            "the true rows and draw."
+            f"{moved}. An answer is drawn for every record separately: the true name with probability "
+            f"{percent(found['truthful'])}, and otherwise a random name. Nobody who sees an answer knows whether the "
+            "answer is true. You hold the true rows and draw the answers."
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
@@ -86,7 +86,7 @@ class Counting(Task):
         away = rows.counts[-1] / max(len(rows), 1) if isinstance(rows, CellCounts) else 0.0
         if terms.model.kind == "histogram" and away > MOST_ELSEWHERE:
             key = "categories" if terms.model.categories else "bounds"
-            message = f"{percent(away)} of your rows are elsewhere: do the terms fit this table?"
+            message = f"{percent(away)} of your rows lie outside the listed cells: do the terms fit this table?"
             found.append(TermsWarning(f"model.{key}.{terms.model.target}", message))
         return [warning for warning in found if warning is not None]
 

@@ -48,7 +48,7 @@ class CellsModel(Model):
 
     def check(self) -> None:
         """Refuse a column without declared places, and keys that counting does not use."""
-        self.refuse(UNUSED_KEYS, f"with kind = {self.kind!r}: rows are counted, nothing is learned")
+        self.refuse(UNUSED_KEYS, f"with kind = {self.kind!r}, which counts rows and learns nothing")
         self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
         if self.holdout > 0:
             raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
@@ -57,8 +57,8 @@ class CellsModel(Model):
                 raise ValueError(f"bounds.{column}|expected only the counted column, {self.target!r}, and no other")
         if (self.target in self.bounds) is (self.target in self.categories):
             raise ValueError(
-                f"categories.{self.target}|list the names to count, or give [low, high] in "
-                f"model.bounds.{self.target}, not both: what is counted must not depend on private rows"
+                f"categories.{self.target}|list the names to count, or give [low, high] in model.bounds.{self.target}, "
+                "not both: the counted values must not depend on private rows"
             )
         if self.bins is not None and (self.kind == "count" or self.target in self.categories):
             raise ValueError("bins|allowed only for a histogram of numbers within bounds")
@@ -72,12 +72,12 @@ class CellsModel(Model):
         privacy = terms.privacy
         if privacy.mechanism == "laplace":
             raise ValueError(
-                "privacy.mechanism|expected 'geometric' for counts, which is laplace noise on whole numbers, "
-                f"'gaussian' or {RANDOMISED_RESPONSE!r}"
+                "privacy.mechanism|expected 'geometric' (Laplace noise on whole numbers), 'gaussian' or "
+                f"{RANDOMISED_RESPONSE!r} for counts"
             )
         if privacy.mechanism == RANDOMISED_RESPONSE and terms.noise.summed:
             raise ValueError(
-                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: records answer one by one"
+                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: every record answers separately"
             )
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:

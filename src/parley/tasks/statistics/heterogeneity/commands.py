@@ -26,7 +26,7 @@ def heterogeneity_command(
     ],
     save: Annotated[
         Path | None,
-        typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --heterogeneity JSON."),
+        typer.Option(metavar="JSON", help="Write the result for parley forecast READY --heterogeneity JSON."),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
@@ -115,7 +115,7 @@ def clip_note(result: "HeterogeneityResult") -> str | None:
         return None
     return (
         f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more than "
-        "it lets through."
+        "the clipped answers show."
     )
 
 
@@ -129,7 +129,7 @@ def release_note(result: "HeterogeneityResult") -> tuple[str, ...]:
     return (
         f"How much owners differ was {kind}, under the terms {result.asked.hash[:16]}...:",
         result.between.sentence(),
-        f"It took epsilon = {result.asked.owners[0].epsilon:g} and delta = {result.asked.privacy.delta:g} of every "
-        f"owner.",
-        "The budgets below are what that left.",
+        f"The answer cost epsilon = {result.asked.owners[0].epsilon:g} and delta = {result.asked.privacy.delta:g} of "
+        "every owner.",
+        "The budgets below are the remaining budgets.",
     )

@@ -109,7 +109,7 @@ class BetweenOwners:
     def sentence(self) -> str:
         """Say how much owners differ."""
         if self.low <= 0 and self.high > 2:
-            size = "by an unknown amount (at this epsilon the answers do not show it)"
+            size = "by an unknown amount (at this epsilon, the answers do not show the amount)"
         else:
             size = (
                 "hardly"
@@ -121,9 +121,10 @@ class BetweenOwners:
                 else "much"
             )
         unit = (
-            f"that of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to {self.high:.3g})"
+            f"the variance of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to "
+            f"{self.high:.3g})"
         )
-        return f"Owners differ {size}: the variance between them is {self.mean:.3g} times {unit}."
+        return f"Owners differ {size}: the variance between owners is {self.mean:.3g} times {unit}."
 
     def to_json(self) -> dict[str, Any]:
         return {"mean": self.mean, "low": self.low, "high": self.high, "rows": self.rows}
@@ -289,7 +290,7 @@ def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
     setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
     answered_places = np.flatnonzero(_single_run(final.memory["heard"], 1))
     if len(answered_places) < 2:
-        raise DataError("heterogeneity: fewer than two owners answered; expected two or more")
+        raise DataError("heterogeneity: fewer than two owners answered; expected answers from at least two owners")
     parts = [setup.part(setup.schedule.names[place]).training for place in answered_places]
     owners_answers = OwnersAnswers(
         answers=_single_run(final.memory["own"], 2)[answered_places],
@@ -334,5 +335,7 @@ def public_scatter(setup: Setup) -> PublicScatter:
         clipped = float(np.mean(sizes > bound.value))
     covariance = np.atleast_2d(np.cov(gradients.T))
     if not np.abs(covariance).max() > 0:
-        raise DataError("heterogeneity: the public rows' gradients do not scatter; expected a larger public sample")
+        raise DataError(
+            "heterogeneity: the gradients of the public rows are all equal; expected a larger public sample"
+        )
     return PublicScatter(theta, covariance, clipped)
