@@ -26,7 +26,7 @@ def test_the_forecast_s_interval_holds_what_is_expected():
     class Interval:
         low, high = 1.12961, 1.1362
 
-    assert "joint model: 1.1297 (1.12 to 1.14)" in forecast.baseline_line(Worth, Interval)
+    assert "1.1297 (1.12 to 1.14) for the joint model" in forecast.baseline_line(Worth, Interval)
 
 
 def test_one_of_something_is_no_plural():

@@ -44,7 +44,7 @@ def test_links_files_and_folders_open_to_others_are_refused(tmp_path: Path, monk
         state_folder("dangling")
     assert not (tmp_path / "nowhere").exists()
     (state / "file").touch()
-    with pytest.raises(StateFolderError, match="not a folder"):
+    with pytest.raises(StateFolderError, match="expected a folder"):
         state_folder("file")
     for mode in (0o720, 0o702):
         state.chmod(mode)

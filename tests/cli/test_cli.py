@@ -177,7 +177,7 @@ def test_outputs_that_cannot_be_written_are_refused_before_anything_is_spent(fol
     arguments = ["train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1]
     run = typed(*arguments, "--save", folder / "none" / "m.json")
     assert run.code == 2
-    assert "folder does not exist" in run.err
+    assert "the folder of this file does not exist" in run.err
     assert not (folder / "ledgers").exists()
     run = typed("train", folder / "terms.toml", "--ledgers", folder / "a.csv", "--lifetime", 1)
     assert run.code == 2

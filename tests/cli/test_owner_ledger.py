@@ -57,7 +57,7 @@ def test_the_books_say_by_which_rule_they_are_kept(home):
     for file in files[1:8]:  # as sums three would fit
         accept(home, file)
     end = books(home)["head"]
-    with pytest.raises(BudgetExhausted, match="or rho = .* in zCDP"):
+    with pytest.raises(BudgetExhausted, match=r"or rho = .* in zCDP"):
         accept(home, files[8])
     known = books(home)
     assert known["adjacency"] == "replace-one"

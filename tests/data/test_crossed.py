@@ -145,7 +145,7 @@ def test_pairs_that_the_public_sample_does_not_bear_are_refused(tmp_path):
     with pytest.raises(DataError, match="constant in the public sample"):
         resolve(terms(tmp_path, crossed=[["x", "same"]], features=["x", "name", "same"], missing="refuse"))
     many = [f"name {place}" for place in range(200)]
-    with pytest.raises(DataError, match="bins together, more than 1,000"):
+    with pytest.raises(DataError, match="bins together, more than the limit of 1,000"):
         resolve(terms(tmp_path, categories={"name": many}))
     with pytest.raises(DataError, match="correct the pair x and nobody"):
         resolve(terms(tmp_path, features=None, crossed=[["x", "nobody"]]))

@@ -101,7 +101,7 @@ def test_another_table_under_the_same_agreement_is_refused_and_a_new_agreement_m
     ask(owner, terms, 1)
     owner.ledger.close()
     refreshed = parley.Owner("a", table(2), ledger=Ledger(path))
-    with pytest.raises(LedgerError, match="accepted with another table"):
+    with pytest.raises(LedgerError, match="accepted with a table that differs from the current table"):
         refreshed.accept(terms)
     refreshed.accept(later)  # the month's new rows, under terms of their own
     ask(refreshed, later, 1)
@@ -109,7 +109,7 @@ def test_another_table_under_the_same_agreement_is_refused_and_a_new_agreement_m
     back = parley.Owner("a", table(1), ledger=Ledger(path))
     back.accept(terms)
     ask(back, terms, 2)
-    with pytest.raises(LedgerError, match="accepted with another table"):
+    with pytest.raises(LedgerError, match="accepted with a table that differs from the current table"):
         back.accept(later)
     assert back.ledger.account(terms.hash).answered == 2
     assert back.ledger.verify() == 6
@@ -145,7 +145,7 @@ def test_a_ledger_that_did_not_know_its_tables_believes_the_first_one(tmp_path):
     assert ledger.knows_table("t")
     assert not ledger.knows_table("u")
     ledger.accept(known, b"1" * 32)
-    with pytest.raises(LedgerError, match="accepted with another table"):
+    with pytest.raises(LedgerError, match="accepted with a table that differs from the current table"):
         ledger.accept(known, b"2" * 32)
     assert [entry["kind"] for entry in ledger.entries()].count("table") == 1
     ledger.accept(reserve("new", Fraction(1, 10), 1), b"2" * 32)
@@ -153,5 +153,5 @@ def test_a_ledger_that_did_not_know_its_tables_believes_the_first_one(tmp_path):
     ledger.close()
     again = Ledger(ledger.path)
     assert again.verify() == 11
-    with pytest.raises(LedgerError, match="accepted with another table"):
+    with pytest.raises(LedgerError, match="accepted with a table that differs from the current table"):
         again.accept(known, b"2" * 32)

@@ -321,7 +321,10 @@ def test_four_hospitals_with_their_missing_cells(missing):
         ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a low end of at least 0"),
         ({"bounds": {"home": [0, 1]}}, "model.bounds.home: not allowed with coding = 'one-hot'"),
         ({"positive": "yes", "kind": "linear-regression"}, "model.positive: allowed only with a model of two classes"),
-        ({"categories": {"paid": ["a", "b"]}}, "model.categories.paid: expected two names, one of them the name in model.positive"),
+        (
+            {"categories": {"paid": ["a", "b"]}},
+            "model.categories.paid: expected two names, one of them the name in model.positive",
+        ),
     ],
 )  # fmt: skip
 def test_keys_that_contradict_each_other_are_refused(change, expected):

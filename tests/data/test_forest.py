@@ -226,7 +226,7 @@ def test_bins_without_a_sample_take_declared_bounds_and_nothing_else(tmp_path):
     ("changed", "why"),
     [
         ({"columns": "trees", "public": None}, "public"),
-        ({"columns": "trees", "kind": "linear-svm"}, "grown for"),
+        ({"columns": "trees", "kind": "linear-svm"}, "public trees are available only for"),
         ({"columns": "trees", "whitening": "public"}, "whitening"),
         ({"columns": "bins", "components": 2}, "components"),
         ({"trees": {"count": 5}}, "columns = 'trees'"),

@@ -52,7 +52,7 @@ def test_no_ledger_is_made_that_could_not_hold_the_terms_and_the_cause_is_named(
 
 def test_a_ledger_without_a_delta_says_that_this_is_the_cause(tmp_path, tables):
     accepting_owners(terms_of(tables), tmp_path / "ledgers", 3.0, None)
-    with pytest.raises(BudgetExhausted, match=r"lifetime delta of 0, which never changes, and these terms need 1e-06"):
+    with pytest.raises(BudgetExhausted, match=r"lifetime delta of 0, .* and these terms need a delta of 1e-06"):
         accepting_owners(terms_of(tables, **GAUSSIAN), tmp_path / "ledgers", None, None)
 
 

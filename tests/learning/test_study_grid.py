@@ -81,7 +81,7 @@ def test_mistakes_are_named():
         vary(make_terms(10), epsilom=[1.0])
     with pytest.raises(TermsError, match="epsilon"):
         vary(make_terms(10), epsilon=[-1.0])
-    with pytest.raises(SettingError, match="500 rows"):
+    with pytest.raises(SettingError, match="the cells need 500"):
         study(vary(make_terms(10), records=[500]), regression_table(100))
     with pytest.raises(SettingError, match="at least one"):
         study([], regression_table(100))

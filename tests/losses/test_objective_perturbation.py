@@ -335,7 +335,7 @@ def test_terms_for_which_nothing_is_proved_are_refused(content, word):
 
 def test_several_owners_and_many_parameters_are_refused():
     terms = perturbed_terms().model_dump()
-    with pytest.raises(TermsError, match="several owners"):
+    with pytest.raises(TermsError, match="only for a single owner"):
         parley.Terms.from_dict({**terms, "owners": [{"name": name, "records": 5, "epsilon": 1.0} for name in "ab"]})
     with pytest.raises(TermsError, match="at most 600 parameters"):
         cost_of(width=601)

@@ -75,7 +75,7 @@ def test_an_order_that_is_not_total_is_refused(loans, tmp_path):
     assert "several rows have the same" in refused(loans, halves, folder, "half")
     assert "is missing in some rows" in refused(loans, "SELECT id, name FROM loans", folder, "name")
     assert "no such column" in refused(loans, "SELECT id FROM loans", folder, "key")
-    assert "each once" in refused(loans, "SELECT id FROM loans", folder, "id", "id")
+    assert "each named once" in refused(loans, "SELECT id FROM loans", folder, "id", "id")
     both = take(loans, halves, folder, "half", "id")
     assert both.keys == ("half", "id")
 
@@ -101,7 +101,7 @@ def test_text_is_sorted_by_its_bytes_whatever_its_collation(tmp_path):
         ("amount * 2 AS twice", "has no declared type"),
         ("NULL AS gap", "has no declared type"),
         ("id", "have the same name"),
-        ("name AS ''", "one has none"),
+        ("name AS ''", "one column has no name"),
     ],
 )
 def test_columns_without_a_declared_type_or_name_are_refused(loans, tmp_path, column, why):

@@ -177,7 +177,7 @@ def test_an_owner_s_settings_ask_by_name(tmp_path):
 def test_what_cannot_be_asked_for_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
-    for asked, said in (({"separator": "::"}, "one character"), ({"encoding": "klingon"}, "'klingon' is not known")):
+    for asked, said in (({"separator": "::"}, "one character"), ({"encoding": "klingon"}, "'klingon' is unknown")):
         with pytest.raises(DataError, match=said):
             open_table(tmp_path / "t.csv", **asked)
     with pytest.raises(DataError, match="only CSV files"):

@@ -95,7 +95,7 @@ def test_rows_that_do_not_come_or_come_twice_are_noticed(monkeypatch):
     monkeypatch.setattr(Streamed, "short", 1)
     with pytest.raises(DataError, match="table: the table has fewer rows"):
         gradient(Streamed(table), len(table))
-    with pytest.raises(DataError, match="its number of rows changed"):
+    with pytest.raises(DataError, match="the number of rows changed"):
         list(parts_of(Streamed(table), ["y"]))
     monkeypatch.setattr(Streamed, "short", 0)
     monkeypatch.setattr(Streamed, "chunks", (Chunk(1500), Chunk(1500)))

@@ -107,7 +107,7 @@ def test_without_a_sample_a_clip_within_reach_is_not_called_exact_and_not_planne
 
 def test_a_release_that_drowns_says_so(tmp_path):
     warnings = forecast(make_terms(5000, epsilon=0.5, **PLAIN), pilot=released(tmp_path, 0.02)).warnings
-    assert any("drown" in warning for warning in warnings)
+    assert any("noise hides" in warning for warning in warnings)
     assert not forecast(make_terms(5000, epsilon=0.5, **PLAIN), pilot=released(tmp_path, 50.0)).warnings
 
 

@@ -111,7 +111,7 @@ def test_what_an_owner_reads_before_it_accepts(tmp_path):
     )
     assert "a correction made of earlier answers" in said
     terms = family_terms("fedprox", epsilon=0.5)
-    assert "5 local steps, pulled towards their start" in resolve(terms).part("a").training.question.words()
+    assert "5 local steps, held back towards where they begin" in resolve(terms).part("a").training.question.words()
 
 
 class Remembering(Quiet):

@@ -20,8 +20,8 @@ TABLES = different_tables()
 @pytest.mark.parametrize(
     ("name", "changes", "match"),
     [
-        ("fedprox", {"learning__proximal": None}, r"learning\.proximal: needs a number"),
-        ("fedsplit", {"learning__proximal": None}, r"learning\.proximal: needs a number"),
+        ("fedprox", {"learning__proximal": None}, r"learning\.proximal: expected a number"),
+        ("fedsplit", {"learning__proximal": None}, r"learning\.proximal: expected a number"),
         (
             "fednova",
             {"learning__proximal": 1.0},

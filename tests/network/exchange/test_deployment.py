@@ -291,10 +291,10 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
     assert made.exit_code == 0
     assert "before its first use, and run init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
-    assert "already has a ledger there" in refused
+    assert "already has a ledger in these settings" in refused
     assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused
-    assert "already has a ledger there" in str(init("neighbour", table="link.csv").exception)
-    assert "already has a ledger there" in str(init("home/inside").exception)
+    assert "already has a ledger in these settings" in str(init("neighbour", table="link.csv").exception)
+    assert "already has a ledger in these settings" in str(init("home/inside").exception)
     assert not (tmp_path / "neighbour").exists()
     (tmp_path / "home" / "owner.toml").unlink()
     assert "the folder already holds another ledger" in str(init("home", name="b").exception)

@@ -133,9 +133,9 @@ def test_settings_that_contradict_the_terms_are_refused_before_anything_is_debit
     assert owner.ledger.account(terms.hash).answers == 0
     delivery.close()
     owner.ledger.close()
-    with pytest.raises(SettingError, match="the terms say 0000"):
+    with pytest.raises(SettingError, match="the terms give 0000"):
         find_hosts(terms, consortium.folder / "addresses.toml")
-    with pytest.raises(SettingError, match="the terms say 0000"):
+    with pytest.raises(SettingError, match="the terms give 0000"):
         consider(terms, load_host(consortium.folder / "h0.toml"))
     with pytest.raises(CertificateError, match="the terms give 'h1' the key 0000"):
         consider(terms, load_host(consortium.folder / "h1.toml"))

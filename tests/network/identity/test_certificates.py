@@ -108,7 +108,7 @@ def test_an_identity_is_checked_before_it_is_used(authority, tmp_path_factory):
     certificates.check_identity(identity(authority), "bank-a")
     for wrong, name, sentence in (
         (identity(authority), "bank-b", "the certificate is for bank-a, not for 'bank-b'"),
-        (identity(authority), "Bank-A", "it is for bank-a, not for 'Bank-A'"),
+        (identity(authority), "Bank-A", "the certificate is for bank-a, not for 'Bank-A'"),
         (identity(authority, key=authority / "bank-b.key"), "bank-a", "the key does not belong to"),
         (identity(authority, authority=elsewhere / "ca.crt"), "bank-a", "did not issue this certificate"),
         (identity(authority, "old"), "old", "expired on"),

@@ -134,7 +134,7 @@ def test_rank_keeps_the_leading_modes():
     found = DelayedDMD(max_delay=3, rank=2).fit(x @ basis.T, u, PERIOD)
     assert found.delay_ == pytest.approx(2.5, rel=1e-8)
     assert found.simulate(np.zeros(5), u)[:-1] == pytest.approx(x @ basis.T, abs=1e-7)
-    with pytest.raises(DataError, match="rich"):
+    with pytest.raises(DataError, match="vary too little"):
         DelayedDMD(max_delay=3).fit(x @ basis.T, u, PERIOD)
 
 

@@ -187,7 +187,7 @@ def test_which_rows_are_one_recording_is_a_matter_of_their_own_cells(tables):
 def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("plant-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
     said = " ".join(acceptance_summary(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
-    assert "promises every recording" in said
+    assert "The terms promise every recording" in said
     assert "m recordings, ε is m times as large, and δ grows" in said
-    assert "person" not in said
+    assert "every person" not in said
     owner.ledger.close()

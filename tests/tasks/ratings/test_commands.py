@@ -59,7 +59,7 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "user 0-" not in model.read_text()
     judged = json.loads(typed("score", model, terms, "--owner", "north", "--json"))["owners"]
     assert judged[0]["rmse_together"] > 0
-    assert "the 10 most popular" in typed("score", model, terms, "--all")
+    assert "The 10 most popular" in typed("score", model, terms, "--all")
     refined = ["refine", model, terms, "--owner", "north", "--save", folder / "own.json"]
     assert json.loads(typed(*refined, "--json"))["deviation"] > 0
     assert "keep it inside" in typed(*refined)

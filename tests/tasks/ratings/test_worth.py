@@ -54,9 +54,7 @@ def test_terms_by_which_somebody_was_measured_to_gain_are_let_be(terms):
     ],
 )
 def test_terms_by_which_everybody_was_measured_to_lose_are_refused(terms):
-    with pytest.raises(
-        BelowBaselineError, match=f"the smallest owner, north, has {terms.owners[0].records:,} of its own"
-    ):
+    with pytest.raises(BelowBaselineError, match=f"The smallest owner, north, has {terms.owners[0].records:,} users"):
         require_items_worth(terms)
 
 

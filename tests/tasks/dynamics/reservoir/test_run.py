@@ -172,10 +172,10 @@ def test_terms_that_do_not_fit_a_reservoir(section, change, words):
 def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("site-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
     said = " ".join(acceptance_summary(owner, owner.prepare(series_terms(1, RUNS, 1.0))))
-    assert "promises every recording" in said
+    assert "The terms promise every recording" in said
     assert "20 nodes" in said
     assert "m recordings, ε is m times as large, and δ grows" in said
-    assert "person" not in said
+    assert "every person" not in said
     owner.ledger.close()
 
 

@@ -232,7 +232,7 @@ def test_noise_on_whole_numbers_need_not_be_named():
 
 
 def test_answers_of_records_are_for_counts_alone():
-    with pytest.raises(TermsError, match="noise on counts only with kind = 'count' or 'histogram'"):
+    with pytest.raises(TermsError, match="a mechanism for counts is allowed only with kind = 'count' or 'histogram'"):
         parley.Terms.from_dict(
             {
                 "model": {"kind": "linear-svm", "target": "y"},
