@@ -116,7 +116,7 @@ def accept_command(
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Also answer relays on this machine, at the settings' socket.")
+        bool, typer.Option("--relay", help="Also answer relays on this machine, through the settings' socket file.")
     ] = False,
     peer: acceptance.Peer = False,
     public: PublicSample = None,

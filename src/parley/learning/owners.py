@@ -168,8 +168,9 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
     epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
-        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, creates the ledger with a budget for the "
-        f"table's lifetime. These terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        f"{path}: no such ledger. To create the ledger, give the table's lifetime budget: --lifetime "
+        f"{epsilon:g}{more}, or larger values. These terms need ε = {epsilon:g}"
+        + (f", and δ = {delta:g}" if delta > 0 else "")
     )
 
 

@@ -222,7 +222,10 @@ class PrivateSGDRules(AlgorithmRules):
                 "epochs|expected a whole number with private-sgd, or a horizon that is a multiple of batches"
             )
         if learning.horizon != learning.epochs * learning.batches:
-            raise ValueError(f"horizon|expected epochs x batches = {learning.epochs * learning.batches}, or no key")
+            raise ValueError(
+                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}; write this number, or leave "
+                "the key out"
+            )
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
                 "step|expected a number with optimiser = 'adam': Adam's steps are lengths in the parameters' own units"

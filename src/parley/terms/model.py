@@ -340,7 +340,8 @@ class Model(Section):
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
             raise ValueError(
-                f"categories.{self.target}|expected two names, one of them the name in model.positive, or no key"
+                f"categories.{self.target}|expected two names, one of them the name in model.positive; "
+                "otherwise leave the key out"
             )
 
 

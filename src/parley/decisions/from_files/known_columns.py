@@ -200,8 +200,8 @@ class KnownColumns:
             untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
             if untold:
                 raise SettingError(
-                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: under one noise for "
-                    f"all, owners cannot be asked for names"
+                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C. With shared noise, "
+                    f"owners cannot be asked for names"
                 )
             return self.wishes.features
         columns = tuple(

@@ -303,8 +303,8 @@ def pay(rule: TruthfulRule, game: BudgetGame, shapes: PrivacyCosts, stated: Floa
         needed = np.flatnonzero(np.isinf(rent)).tolist()
         who = few_names([names[place] if names else f"owner {place + 1}" for place in needed])
         raise SettingError(
-            f"truthful payments: without {who}, who could then ask for any price, the target is out of reach. Give the "
-            "largest privacy cost weight that you would pay for (--max-price, in Python max_price), or a larger target"
+            f"truthful payments: the target cannot be reached without {who}, so {who} could ask for any price. "
+            "Give the largest privacy cost weight that you would pay for (--max-price, in Python max_price), or a larger target"
         )
     members = epsilon > 0
     budgets = np.where(members, epsilon, game.budget_range[0])

@@ -284,7 +284,7 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     """Return a list or table of numbers; nothing is allocated on the word of `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
-        raise Malformed("numbers: expected a list of float64 numbers that matches its shape")
+        raise Malformed("numbers: expected as many float64 numbers as the field shape says")
     values: Floats = np.frombuffer(data, dtype=_FLOATS).reshape(shape)
     return values if _FLOATS.isnative else values.astype(np.float64)
 

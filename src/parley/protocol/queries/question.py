@@ -300,8 +300,8 @@ def limited(bound: RecordBound | None) -> RecordBound:
     """Return the bound; refuse a missing one, and one that leaves nothing to learn."""
     if bound is None:
         raise TermsError(
-            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public "
-            "sample): otherwise one record could have any effect"
+            "privacy.clip: expected a number, or bounds for every feature and the target (declared or from a public "
+            "sample). Without a clip and without bounds, the effect of one record is unlimited"
         )
     if not bound.value > 0:
         raise TermsError(

@@ -69,7 +69,7 @@ def forecast_page(
             Section("Can the budgets be spent better?", lines, said.plan_rows(proposal), "", said.PLAN_TITLE)
         )
     notes = [f"Note: {warning}." for warning in result.warnings]
-    sections.append(Section("What does this rest on?", [*notes, PUBLIC_ONLY_NOTE, said.SCORING_HINT]))
+    sections.append(Section("Assumptions", [*notes, PUBLIC_ONLY_NOTE, said.SCORING_HINT]))
     return page(f"Forecast: {terms.title or 'a joint model'}", head, sections, _footer(terms))
 
 
@@ -116,7 +116,7 @@ def negotiation_page(result: Negotiation) -> str:
         words, rows = agreed.truthful_lines(result), agreed.truthful_rows(result)
         sections.append(Section("What if owners misstate their costs?", words, rows, "", agreed.TRUTHFUL))
     notes = [f"Note: {warning}." for warning in result.warnings]
-    sections.append(Section("What does this rest on?", [*notes, agreed.INTERPOLATION_NOTE]))
+    sections.append(Section("Assumptions", [*notes, agreed.INTERPOLATION_NOTE]))
     name = result.terms.title or "a joint model"
     return page(f"Negotiation: {name}", agreed.headline(result), sections, f"Parley · terms {result.terms.hash}")
 

@@ -181,8 +181,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments no coalition lasts. Owners with enough rows leave. The noise then weighs more on the "
-            "other owners, and the others leave too."
+            "Without payments no coalition lasts. Owners with many rows leave the coalition. The noise then weighs "
+            "more on the remaining owners, which leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]

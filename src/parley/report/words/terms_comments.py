@@ -58,7 +58,7 @@ def lifetime_line(made: Draft) -> str:
         )
     return (
         f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room for "
-        "another release and promises people less. A lifetime is set only once."
+        "another release and promises people less. The lifetime budget can never be changed."
     )
 
 

@@ -201,7 +201,7 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     count = expected_ratings(users, items, noise_scale, half, thinning)
     if not count * BYTES_PER_RATING <= memory:
         raise GuaranteeError(
-            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells and need "
+            f"unbounded DP would make about {count:,.0f} ratings in a matrix of {users:,} x {items:,} cells and need "
             f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory. The limit is {memory / 1e9:,.3g} "
             "GB; raise the limit, use bounded DP, or release updates"
         )

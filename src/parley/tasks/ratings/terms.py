@@ -115,7 +115,7 @@ class RatingsModel(Model):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
-            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or no key")
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users; otherwise leave the key out")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"
