@@ -223,8 +223,8 @@ class PrivateSGDRules(AlgorithmRules):
             )
         if learning.horizon != learning.epochs * learning.batches:
             raise ValueError(
-                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}; write this number, or leave "
-                "the key out"
+                f"horizon|expected epochs x batches = {learning.epochs * learning.batches}; write this number, or "
+                "leave the key out"
             )
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
