@@ -15,11 +15,9 @@ CHECKS = "tests/support/premises.py"  # what tests/test_premises.py runs
 STEP = re.compile(r"^(?P<code>`.+?`); (?P<premises>none|[FT]\d(?: [FT]\d)*); (?P<tests>`tests/\S+`(?:, `tests/\S+`)*)$")
 HEAD = """# Premises
 
-Proofs end where a processor, a library or a file format begins. Each assumption about these has a test that
-fails if it is false. Tests of arithmetic also run with every BLAS kernel of the processor, and without NumPy's own
-instructions.
-
-(Written by `docs/make_premises.py`, from tests' docstrings and the proofs.)
+The proofs assume facts about processors, libraries and file formats. Each premise has a test that fails if the
+premise is false. Tests of arithmetic also run with every BLAS kernel of the processor, and without NumPy's own
+instructions. `docs/make_premises.py` writes this page from the proofs and from tests' docstrings.
 
 | | premise | relied on in | shown by |
 |---|---|---|---|
@@ -77,7 +75,7 @@ def page() -> str:
         cells = [short.rstrip("."), *(", ".join(f"`{name}`" for name in names) for names in (rooms(premise), tests))]
         rows.append(f"| {premise} | {' | '.join(cells)} |")
         if rest:
-            details.append(f"- **{premise}.** {rest}")
+            details.append(f"- **{premise}:** {rest}")
     return HEAD + "\n".join(rows) + "\n\n" + "\n".join(details) + "\n"
 
 

@@ -1,7 +1,7 @@
 """A part of `benchmarks/cell_types.py`: one cell changed in a column of any declared type changes no other row,
 wherever the table lies.
 
-Premise T1: A cell's value follows from that cell and the declared type of its column alone.
+Premise T1: A cell and its column's declared type alone determine the cell's value.
 """
 
 import importlib.util

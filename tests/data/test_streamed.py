@@ -1,7 +1,7 @@
 """Tables read piece by piece.
 
-Premise T2: Places are public and the same for neighbours, whatever cells hold. This covers the order of rows, of
-files, row groups and batches, and of recordings. Columns that name folders count as public.
+Premise T2: Places are public and equal in neighbouring tables, whatever cells hold. T2 covers the order of rows,
+files, row groups, batches and recordings. Columns that name folders count as public.
 """
 
 import gc

@@ -21,8 +21,8 @@ def numbers(*shape, rng):
 
 
 def one_element(rng):
-    """Premise F1: An array operation rounds each element as IEEE 754 says, wherever it stands and whatever stands
-    beside it. This holds in every thread, for +, −, ×, ÷, √, comparing, clipping, rounding and splitting off a power
+    """Premise F1: An array operation rounds each element as IEEE 754 prescribes, whatever the element's place and
+    neighbours. F1 holds in every thread, for +, −, ×, ÷, √, comparison, clipping, rounding and splitting off a power
     of two.
     """
     a, b = (np.clip(numbers(300, rng=rng), -1e150, 1e150) for _ in range(2))
@@ -51,9 +51,9 @@ def one_element(rng):
 
 
 def rows_apart(rng):
-    """Premise F2: A matrix product, or a sum along rows, of fixed shapes gives each row what follows from that row.
-    Other values in other rows change no bit of it. The order in memory is fixed, too. Nothing is assumed about other
-    shapes.
+    """Premise F2: In a matrix product or a sum along rows, of fixed shapes, each row's result depends on no other
+    row. Other rows' values change no bit of a row's result. The order in memory is also fixed. Nothing is assumed
+    about changed shapes.
     """
     sums = {
         "l1": lambda X: np.abs(X).sum(axis=1),
@@ -80,8 +80,8 @@ def rows_apart(rng):
 
 
 def sums_in_any_order(rng):
-    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of their sizes. u is 2⁻⁵³; the
-    order may be any, fused or not.
+    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of the products' sizes. The
+    order of addition is arbitrary, fused or not, and u is 2⁻⁵³.
     """
     for rows, columns in SHAPES[:-1]:
         factors, X = (
@@ -97,8 +97,8 @@ def sums_in_any_order(rng):
 
 
 def exponentials(rng):
-    """Premise F4: NumPy's exponential and SciPy's logistic function are right within 16u. In arrays of one shape an
-    element's result does not depend on the others.
+    """Premise F4: NumPy's exponential and SciPy's logistic function have relative errors of at most 16u. In arrays of
+    one shape an element's result does not depend on other elements.
     """
     x = np.concatenate([rng.uniform(-700, 700, 200), rng.normal(0, 2, 200), [0.0, -0.0, 1e-300, -745.0, 709.0, -1e50]])
     wide = np.exp(np.longdouble(x))

@@ -1,8 +1,8 @@
 """Releases about records that an owner draws in secret: calibration, what k of them cost, and dp_accounting beside
 it.
 
-Premise F8: Logarithms, exponentials and error functions of accountants are right within a relative 10⁻¹². (More,
-where it is said.) Noise and costs are rounded up by that much.
+Premise F8: Logarithms, exponentials and error functions in accountants have relative errors of at most 10⁻¹².
+Accountants with larger errors state their own bounds. Parley rounds noise and costs up by the error bound.
 """
 
 import itertools

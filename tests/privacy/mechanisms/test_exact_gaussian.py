@@ -1,7 +1,7 @@
 """Gaussian noise in exact arithmetic.
 
-Premise F6: Whole numbers and fractions are exact. This covers Python's integers, NumPy's of 64 bits, doubles turned
-into fractions, and counts below 2⁵³.
+Premise F6: Arithmetic with whole numbers and fractions is exact. F6 covers Python's integers, NumPy's 64-bit
+integers, doubles turned into fractions, and counts below 2⁵³.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Laplace noise.
 
-Premise F7: OpenDP's samplers are exact, as its proofs say.
+Premise F7: OpenDP's samplers are exact, as OpenDP's proofs state.
 """
 
 from fractions import Fraction

@@ -1,8 +1,8 @@
 """Networks by name, and shapes of batches by which no row's company shows.
 
-Premise F9: PyTorch rounds single operations (+, −, ×, ÷, √) as IEEE 754 says, at every place of an array. The order
-of a matrix product follows from the batch's shape and the row's place alone. So random rows tell apart places with
-different orders. A sum of float64 products is as in F3.
+Premise F9: PyTorch rounds single operations (+, −, ×, ÷, √) as IEEE 754 prescribes, at every place of an array. The
+batch's shape and a row's place alone determine the order of a matrix product. A test with random rows detects places
+with different orders. Sums of float64 products satisfy F3.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A user's terms: what they are, that they are bounded as a whole, and that no neighbour found moves the mean by more
 than is said.
 
-Premise F5: A compiled loop over one user's ratings computes what is written, in that order, whatever other users
+Premise F5: A compiled loop over one user's ratings follows the written operations and order, whatever other users
 hold.
 """
 
