@@ -16,8 +16,8 @@ from parley.version import __version__
 
 EXIT_CODES = {
     0: "The command succeeded, or a daemon was told to stop and finished its calls.",
-    1: "The command failed, for example because the user answered no, an audit found more leakage than promised, or the "
-    "output was closed early. A traceback means a fault in Parley.",
+    1: "The command failed, for example because the user answered no, an audit found more leakage than promised, or "
+    "the output was closed early. A traceback means a fault in Parley.",
     2: "The command refused or found a mistake, as one sentence explains. Nothing was half done; repeating the command "
     "gives the same result.",
     130: "The user interrupted the command from the keyboard.",
