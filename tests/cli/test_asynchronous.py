@@ -111,7 +111,7 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
             ("a=1,a=2", "every owner once"),
         ):
             assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)
-    assert "plan without the key" in str(run("forecast", folder / "terms.toml", "--plan").exception)
+    assert "plan without learning.staleness" in str(run("forecast", folder / "terms.toml", "--plan").exception)
 
 
 def test_a_forecast_takes_speeds_and_training_weighs_the_terms_at_them(folder):

@@ -156,7 +156,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(folder, change, message):
 def test_a_ledger_is_made_only_on_request_and_terms_are_accepted_by_all_or_none(folder):
     run = typed("train", folder / "terms.toml", "--ledgers", folder / "ledgers")
     assert run.code == 2
-    assert "--lifetime 1, or more, creates the ledger" in run.err
+    assert "give the table's lifetime budget: --lifetime 1, or larger" in run.err
     (folder / "wrong.toml").write_text(TERMS.replace("records = 200", "records = 201"))
     arguments = ["--ledgers", folder / "ledgers", "--lifetime", 1]
     assert typed("train", folder / "wrong.toml", *arguments).code == 2
@@ -243,7 +243,7 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
         assert owner["gain"] == pytest.approx(owner["alone"] - owner["personal"])
         assert owner["verdict"] in ("join", "stay", "unsure")
     shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
-    assert "rests on only" not in shown
+    assert "verdict uses only" not in shown
     assert "1 of 2 owners gains significantly with a personal model" in " ".join(shown.split())
     assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])

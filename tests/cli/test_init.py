@@ -402,7 +402,7 @@ def test_every_kind_that_init_offers_becomes_terms(files, kind, known):
             "expected for income, job, smoker, outcome, age: boosted trees split only within declared ranges",
         ),
         (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
-        (("--target", "outcome"), SettingError, "--kind: without a public sample nothing shows what 'outcome' is"),
+        (("--target", "outcome"), SettingError, "--kind: without a public sample, Parley cannot tell what kind"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
         (("--target", "outcome", "--missing", "drop"), SettingError, "--missing: expected fill or refuse"),
         (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),

@@ -56,7 +56,7 @@ def test_an_exact_law_needs_no_confidence(audit, terms):
     broken = replace(audit, exact=(replace(EXACT, epsilon=0.2),))
     assert words.headline(broken) == "Broken: computed exactly, an answer of a reveals more than is claimed."
     assert not broken.to_json()["exact"][0]["holds"]
-    assert "What was computed exactly" not in audit_page(replace(audit, exact=()), terms)
+    assert "What did the audit compute exactly" not in audit_page(replace(audit, exact=()), terms)
 
 
 def test_a_pair_that_a_search_found_is_said(audit, terms):

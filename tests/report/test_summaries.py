@@ -91,7 +91,7 @@ def test_what_cannot_be_shown_is_refused(terms):
     for show in (summary, figure):
         with pytest.raises(SettingError, match="expected"):
             show(pd.DataFrame())
-    with pytest.raises(SettingError, match="expected what forecast"):
+    with pytest.raises(SettingError, match="expected a result of forecast"):
         figure(terms)
 
 

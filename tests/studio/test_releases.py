@@ -146,7 +146,7 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
-    assert "no such ledger; “Lifetime budget ε of new ledgers” = 1, or more, creates the ledger" in short
+    assert "give the table's lifetime budget: “Lifetime budget ε of new ledgers” = 1, or larger" in short
     assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
     assert "failed" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []

@@ -13,9 +13,7 @@ from parley.terms.file import TermsWarning
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
 Certificate = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="The learner's certificate. Only the certified key may ask, also after renewals."
-    ),
+    typer.Option(metavar="FILE", help="The learner's certificate; only its key may ask, also after renewals."),
 ]
 Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: answer only this owner's own peer.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the question; a person has read the terms and agreed.")]
@@ -42,7 +40,7 @@ def warn_if_exposed(folder: Path) -> None:
 def show_certificates_next(folder: Path, name: str) -> None:
     """Print the next steps: where certificates go, and how to make the key."""
     console.print(
-        f"Next: make the key, which never leaves this folder: parley certs request {name} --out {folder}\n"
+        f"Next, make the key, which never leaves this folder: parley certs request {name} --out {folder}\n"
         f"Then put ca.crt, ca.crl and {name}.crt into the folder.",
         soft_wrap=True,
     )

@@ -215,8 +215,7 @@ PART_BY_COMMAND = {
     "host": Part(
         "cli.host",
         "host_app",
-        "For one of the two or three parties that draw one noise for all owners: keep a journal, accept terms, and "
-        "serve.",
+        "For a host, one of the two or three parties that draw shared noise: keep a journal, accept terms, and serve.",
     ),
     "learner": Part(
         "cli.learner", "learner_app", "For the analyst: propose terms to owners on other machines, and train with them."
@@ -224,7 +223,7 @@ PART_BY_COMMAND = {
     "peer": Part(
         "cli.peer",
         "peer_app",
-        "For an owner under gossip terms, which have no centre: ask its own daemon and mix points with its neighbours.",
+        "For an owner under gossip terms, which have no centre: ask the owner's daemon and mix points with neighbours.",
     ),
     "studio": Part(
         "studio.command",

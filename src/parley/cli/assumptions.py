@@ -21,4 +21,4 @@ Speeds = Annotated[
     str | None,
     typer.Option(metavar="NAME=SPEED,...", help="With asynchronous terms: each owner's answers per unit of time."),
 ]
-Track = Annotated[Path | None, typer.Option("--track", metavar="DIR", help="Keep this run in DIR, in MLflow's format.")]
+Track = Annotated[Path | None, typer.Option("--track", metavar="DIR", help="Save this run in DIR, in MLflow's format.")]

@@ -27,28 +27,32 @@ def audit_command(
         Path | None, typer.Option(metavar="TABLE", help="Training table of a model. Default: `data` in the terms.")
     ] = None,
     population: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Rows outside a model's training. Default: held-out rows.")
+        Path | None,
+        typer.Option(metavar="TABLE", help="Rows that the model was not trained on. Default: held-out rows."),
     ] = None,
     models: Annotated[
-        int, typer.Option(help="Number of shadow models, and of attacked models.", min=8)
+        int, typer.Option(help="Number of shadow models, and number of attacked models.", min=8)
     ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
         typer.Option(metavar="ROWS", help="Largest number of rows in a shadow model. Default: 50,000.", min=40),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the attack beside the claim (.png, .svg, .pdf).")
+        Path | None, typer.Option(metavar="FILE", help="Plot the attack's result against the claim (.png, .svg, .pdf).")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
     ] = None,
     poison: Annotated[
-        bool, typer.Option("--poison", help="Show instead what lying owners can do under each aggregation rule.")
+        bool, typer.Option("--poison", help="Show only what lying owners can do under each aggregation rule.")
     ] = False,
-    tries: Annotated[int, typer.Option(min=0, help="Pairs of tables and questions to search; 0 means none.")] = 200,
+    tries: Annotated[
+        int, typer.Option(min=0, help="Number of pairs of tables and questions to search; 0 skips searching.")
+    ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Attack an owner's daemon instead; DIR must not exist.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Attack an owner's running daemon, with files in a new folder DIR."),
     ] = None,
     tables: Annotated[
         int | None, typer.Option(help="Number of --served audit tables; more tables tighten the bound. [2]")
@@ -63,11 +67,11 @@ def audit_command(
 ) -> None:
     """Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.
 
-    The attack reads no data; its two synthetic tables differ in one person. The exit code is 1 if an owner's answers
-    reveal more than the terms promise.
+    The attack reads no data. It uses two synthetic tables that differ in one person. The exit code is 1 if an owner's
+    answers reveal more than the terms promise.
 
-    With a model, an owner finds out whether an attacker can tell who was in the owner's table. The audit reads the
-    owner's rows on its own machine, and the output must stay inside.
+    With a model, an owner finds out whether an attacker can tell who was in the owner's table. The audit of a model
+    reads the owner's rows on the owner's machine, and the output must stay inside the organisation.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
 

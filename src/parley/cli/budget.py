@@ -23,7 +23,7 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 }
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED_NOTE = (
-    "In sampled releases, the owner must draw the sample in secret. Leaving out a record must move the value by at "
+    "In sampled releases, the owner must draw the sample in secret. Leaving out a record must change the value by at "
     "most half the sensitivity. For sums of clipped records, half the sensitivity is the clip."
 )
 
@@ -37,7 +37,7 @@ def curve_command(
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Draw privacy curves of stable noise: solid for a difference in one coordinate, dashed for a difference in many.
+    """Draw privacy curves of stable noise: solid for a difference in one coordinate, dashed for many coordinates.
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
@@ -87,7 +87,9 @@ def explain(
     delta: Delta = 0.0,
     terms: Annotated[
         Path | None,
-        typer.Option("--terms", metavar="TERMS", help="Explain instead what these terms promise each owner's people."),
+        typer.Option(
+            "--terms", metavar="TERMS", help="Explain what these terms promise each owner's people; give no epsilon."
+        ),
     ] = None,
     prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,
     people: Annotated[int | None, typer.Option(help="Number of people who could be the target. Default: 100.")] = None,
@@ -147,8 +149,9 @@ def compose_command(
     """Add up the costs of several releases to an upper bound on epsilon.
 
     Each RELEASE has the form MECHANISM:KEY=VALUE,KEY=VALUE. The key multiplier is the noise scale divided by the
-    sensitivity to replacing one record. A laplace or geometric release may have epsilon instead. A stable release also
-    needs alpha. The keys count and sampling (rate of the owner's secret Poisson sample) are optional.
+    sensitivity to replacing one record. A laplace or geometric release may have the key epsilon instead of multiplier.
+    A stable release also needs alpha. The keys count and sampling (rate of the owner's secret Poisson sample) are
+    optional.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
@@ -197,7 +200,7 @@ def calibrate(
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate; the owner samples in secret.")] = 1.0,
     alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, 1 to 2.")] = None,
     multiplier: Annotated[
-        float | None, typer.Option(help="Show instead how many rounds this noise scale/sensitivity allows.")
+        float | None, typer.Option(help="Show how many rounds this ratio of noise scale to sensitivity allows.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -287,7 +290,7 @@ def compare(
         )
     )
     console.print(
-        "Only the last column is a guarantee; the one-coordinate column repeats the dissertation's ε.", style="dim"
+        "Only the last column is a guarantee. The one-coordinate column repeats the dissertation's ε.", style="dim"
     )
 
 

@@ -36,7 +36,7 @@ def explain_terms(file: Path, prior: float, as_json: bool) -> None:
     ]
     console.print(terminal_table(rows, terms.title))
     console.print(f"Protected: {protected}.")
-    console.print("The table covers these terms alone. Other releases add to ε, up to each ledger's lifetime budget.")
+    console.print("The table covers only these terms. Other releases add to ε, up to each ledger's lifetime budget.")
     if len(found) > 1 and terms.privacy.shared_records == 1:
         console.print("For a person in several tables, the owners' ε add up, unless the terms set shared_records.")
     console.print(caption(terms), style="dim")
@@ -46,22 +46,22 @@ def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
-        "The columns are for the worst table of an owner, against someone who knows all other tables. 'Bits known' is "
+        "Every bound holds for an owner's worst table and an adversary who knows all other tables. 'Bits known' is "
         "the mutual information between that table"
         if whole
-        else "The columns are for the worst person, against someone who knows all other records. 'Bits known' is the "
+        else "Every bound holds for the worst person and an adversary who knows all other records. 'Bits known' is the "
         "mutual information between that person's records"
     )
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record. The columns after δ are about a record shared with "
+        else f" {copies} owners may hold the same record. The columns after δ describe a record shared with "
         "the owners whose answers reveal most."
     )
     return (
         f"{worst} and all releases under these terms, averaged over possible contents. 'Factor of a guess' is how "
         "many times likelier a correct guess becomes (min-entropy), known only if δ is 0. 'Except with' is the highest "
-        f"probability that the answers reveal more than the column before says.{shared} Neighbours: "
+        f"probability that the answers reveal more than the preceding column says.{shared} Neighbours: "
         f"{Adjacency.from_unit(terms.privacy.unit)}."
     )
 

@@ -18,7 +18,8 @@ certs_app = typer.Typer(
 to each other.
 
     One member keeps the authority (init, issue, renew, revoke). Every member makes a key, which never leaves the
-    member, and sends a request. Both sides compare the key's fingerprint over the phone before they trust it.""",
+    member, and sends a request. The member and the authority compare the key's fingerprint over the phone before they
+    trust the key.""",
 )
 
 Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
@@ -31,7 +32,7 @@ def init_command(
     title: Annotated[str, typer.Option(help="Name of the consortium.")] = "Parley consortium",
     days: Days = 3650,
 ) -> None:
-    """Make a new authority. Give ca.crt and ca.crl to every member; keep ca.key offline.
+    """Make a new authority. Give ca.crt and ca.crl to every member. Keep ca.key offline.
 
     Example:  parley certs init authority --title "Loan consortium"
     """
@@ -51,7 +52,7 @@ def request_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The member's name, spelled as in the terms.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.key and NAME.csr.")] = Path(),
 ) -> None:
-    """Make a key and its certificate request. Send NAME.csr to the authority; NAME.key must stay on this machine.
+    """Make a key and its certificate request. Send NAME.csr to the authority. NAME.key must stay on this machine.
 
     Example:  parley certs request bank-a
     """
@@ -105,7 +106,7 @@ def revoke_command(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Member to revoke. Default: only renew the revocation list.")
     ] = None,
-    days: Annotated[int, typer.Option(help="Days until members need a new revocation list.")] = 365,
+    days: Annotated[int, typer.Option(help="Number of days until members need a new revocation list.")] = 365,
 ) -> None:
     """Revoke all certificates of a member that lost its key or left. Each member keeps the revocation list, ca.crl,
     next to ca.crt.

@@ -30,7 +30,7 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Show this private table's inside view; nothing leaves. Needs --owner."),
+        typer.Option(metavar="TABLE", help="Show this private table's inside view, for yourself. Needs --owner."),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
     differences: Differences = None,
@@ -63,7 +63,7 @@ def forecast_command(
 
     known = Assumed(pilot, moments, assume, differences)
     if (inside is None) != (owner is None):
-        raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+        raise SettingError("--inside TABLE, --owner NAME: expected both options or neither option")
     if inside is None or owner is None:
         if worth is not None:
             raise SettingError("--worth: allowed only with --inside")

@@ -17,10 +17,10 @@ from parley.terms import load_terms
 host_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For one of the two or three parties that draw
-one noise for all owners: keep a journal, accept terms, and serve.
+    help="""For a host, one of the two or three parties that
+draw shared noise: keep a journal, accept terms, and serve.
 
-    A host sees one of two shares, or two of three shares, of every answer, and learns nothing from these shares. Two
+    Of every answer, a host sees one of two shares or two of three shares, and learns nothing from these shares. Two
     hosts together can read all owners' exact sums.""",
 )
 
@@ -90,7 +90,7 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show which rounds were opened, were aborted, or wait, and check the journal's chain, also while the daemon runs.
+    """Show whether each round was opened, was aborted or waits, and check the journal's chain. The daemon may run.
 
     Example:  parley host journal host-a/host.toml
     """

@@ -30,7 +30,7 @@ def init_command(
         typer.Option("--delta", metavar="DELTA", help="Also try Gaussian noise at this delta; 0 means pure epsilon."),
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Two or three parties that draw one noise for all owners.")
+        str | None, typer.Option(metavar="A,B,C", help="Two or three parties that draw shared noise.")
     ] = None,
     person: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that identifies people, if people have several rows.")

@@ -28,8 +28,8 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None
     """Propose terms to the owners in the terms. Each owner's daemon keeps a proposal for the owner's people to read,
     for as many days as the owner allows. Proposing spends nothing.
 
-    Paths and comments in the file are not sent. Proposing the same terms again repeats the proposal, or makes a new
-    proposal if the old proposal lapsed or was withdrawn.
+    The command does not send the file's paths and comments. Proposing the same terms again repeats the proposal, or
+    makes a new proposal if the old proposal lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -40,7 +40,7 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None
 
 
 def proposal_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Show the state of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and why.
+    """Show the state of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and the reason.
 
     Example:  parley learner proposal terms.toml --owners addresses.toml
     """
@@ -73,7 +73,7 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         local_owners = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
         if local_owners:
             console.print(
-                f"Not sent to owners with a table on this machine: {', '.join(sorted(local_owners))}.",
+                f"No proposal was sent to owners with a table on this machine: {', '.join(sorted(local_owners))}.",
                 markup=False,
                 soft_wrap=True,
             )
@@ -115,12 +115,12 @@ def run_command(
     daemon.
 
     A broken connection, a restarted owner or a killed command costs no budget: the learner repeats its questions and
-    gets the stored answers. The keys quorum and straggler say whether the learner waits for late owners, skips them or
-    stops.
+    gets the stored answers. The keys quorum and straggler decide whether the learner waits for late owners, skips them
+    or stops.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
     that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if
-    some people may have another ledger.
+    some people may be in another ledger's table.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
@@ -151,7 +151,7 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="N
     with extras():
         from parley.learning.over_flower import write_app
     if folder.exists():
-        raise SettingError(f"{folder}: exists already; nothing was overwritten")
+        raise SettingError(f"{folder}: the folder already exists; name a new folder")
     write_app(folder)
     console.print(
         f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml",

@@ -18,8 +18,8 @@ EXIT_CODES = {
     0: "The command succeeded, or a daemon was told to stop and finished its calls.",
     1: "The command failed, for example because the user answered no, an audit found more leakage than promised, or "
     "the output was closed early. A traceback means a fault in Parley.",
-    2: "The command refused or found a mistake, as one sentence explains. Nothing was half done; repeating the command "
-    "gives the same result.",
+    2: "The command refused or found a mistake, and one sentence explains the reason. The command left nothing half "
+    "done, so repeating the command gives the same result.",
     130: "The user interrupted the command from the keyboard.",
 }
 EXAMPLE = "Example:"

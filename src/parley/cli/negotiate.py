@@ -30,7 +30,7 @@ def negotiate_command(
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
     truthful: Annotated[
-        bool, typer.Option("--truthful", help="Also price payments under which no owner gains by misstating costs.")
+        bool, typer.Option("--truthful", help="Also compute payments under which no owner gains by misstating costs.")
     ] = False,
     max_price: Annotated[
         float | None,
@@ -55,10 +55,11 @@ def negotiate_command(
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
     Without `value` and `privacy_cost`, the command prints how much each owner saves by joining at the terms' budgets,
-    and the value from which joining pays. An owner that joins gets value × (test cost alone − together) − its privacy
-    cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An owner that stays
-    out trains alone and gets 0. In an equilibrium, no owner gains by changing its own budget. With privacy.noise =
-    "shared" all owners have the same budget. Only a pilot run uses the file's budgets, to measure the price of noise.
+    and the lowest value at which joining pays. An owner that joins gets value × (test cost alone − test cost together)
+    − privacy cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An owner
+    that stays out trains alone and gets 0. In an equilibrium, no owner gains by changing its own budget. With
+    privacy.noise = "shared" all owners have the same budget. Only a pilot run uses the file's budgets, to measure the
+    price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

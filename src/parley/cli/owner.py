@@ -89,12 +89,12 @@ def init_command(
     if similar_books is not None:
         warn(
             f"{similar_books} has the ledger of a table with the same keys and columns. If both tables are about the "
-            f"same people, this new ledger gives these people a second budget, which nobody promised: move {folder} "
-            "away now, before its first use, and use the existing ledger."
+            "same people, this new ledger gives these people a second budget, which nobody promised. In this case, "
+            f"move {folder} away before its first use, and use the existing ledger."
         )
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or one noise for all. To "
+            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or shared noise. To "
             f"change the delta, move {folder} out of its parent folder now, before its first use, and run init again."
         )
     acceptance.warn_if_exposed(folder)
@@ -131,8 +131,8 @@ def accept_command(
     """Read what the terms promise and cost, and accept the terms. The daemon then answers under the terms, up to
     their budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. Under a proposal, only the
-    proposer's key may ask, or instead the key of --certificate or --peer. With --relay, relays may ask too.
+    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. For a proposal, only the
+    proposer's key may ask, unless --certificate or --peer names another key. With --relay, relays may ask too.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
@@ -148,7 +148,7 @@ def accept_command(
     acceptance.show_summary(offer, as_json)
     (errors_console if as_json else console).print(KEEP_INSIDE_NOTE, style="dim")
     offer.require_room()
-    agreed = yes or typer.confirm("Accept, and reserve the budget for ever?", err=True)
+    agreed = yes or typer.confirm("Accept the terms, and reserve their budget for ever?", err=True)
     with unchanged(proposal, settings_file):
         acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 

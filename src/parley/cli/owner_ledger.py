@@ -25,7 +25,7 @@ from parley.report.words.ledgers import (
 )
 
 SettingsOption = Annotated[
-    Path, typer.Option("--owner", metavar="OWNER|LEDGER", help="The owner's settings, owner.toml; or a ledger.")
+    Path, typer.Option("--owner", metavar="OWNER|LEDGER", help="The owner's settings (owner.toml) or a ledger.")
 ]
 
 
@@ -41,14 +41,14 @@ class AssumedSpent(StrEnum):
 
 def ledger_command(
     settings_file: Annotated[
-        Path, typer.Argument(metavar="OWNER|LEDGER", help="The owner's settings, owner.toml; or a ledger.")
+        Path, typer.Argument(metavar="OWNER|LEDGER", help="The owner's settings (owner.toml) or a ledger.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
 ) -> None:
     """Show how much every agreement spent. The command works while the daemon runs, without delaying the daemon. The
-    command checks the rows of the ledger's chain that are new since the last check, or all rows if there are at most
-    10,000 or with --verify.
+    command checks the ledger rows that are new since the last check. With --verify, or with at most 10,000 rows, the
+    command checks all rows.
 
     Example:  parley owner ledger bank-a/owner.toml
 
@@ -115,18 +115,18 @@ def restore_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, or the ledger itself if it was rolled back.")],
     settings_file: Annotated[
         Path,
-        typer.Option("--owner", metavar="OWNER|FILE", help="The owner's settings, owner.toml; or the lost ledger."),
+        typer.Option("--owner", metavar="OWNER|FILE", help="The owner's settings (owner.toml) or the lost ledger."),
     ],
     assume_spent: Annotated[
         AssumedSpent, typer.Option(help="Budget that lost answers may have spent: all (safe), or agreements.")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Replace the ledger by a backup. Every answer that may follow the backup counts as spent, and every agreement
-    ends. Stop the daemon first. The replaced ledger is kept next to the new ledger. With --assume-spent all, the whole
-    lifetime budget is spent. Only all is safe if the folder of acceptances may lack terms that someone accepted after
-    the backup. With --assume-spent agreements, the budgets of all agreements in the backup and in the folder of
-    acceptances are spent.
+    """Replace the ledger by a backup. Every answer that may have followed the backup counts as spent, and every
+    agreement ends. Stop the daemon first. The replaced ledger is kept next to the new ledger. With --assume-spent all,
+    the whole lifetime budget is spent. If the folder of acceptances may lack terms accepted after the backup, only
+    --assume-spent all is safe. With --assume-spent agreements, the budgets of all agreements in the backup and in the
+    folder of acceptances are spent.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """
@@ -160,7 +160,7 @@ def _require_terms(backup: Path, folder: Path) -> None:
         agreed = {account.terms_hash for _, account in ledger.accounts()}
     if not folder.is_dir() or not agreed <= {*Acceptances(folder).hashes()}:
         raise SettingError(
-            f"{folder}: does not hold the terms of every agreement in {backup}, so later agreements may be unknown. "
+            f"{folder}: the folder lacks the terms of some agreement in {backup}, so later agreements may be unknown. "
             "Use --assume-spent all"
         )
 
@@ -187,8 +187,8 @@ def close_command(
     settings_file: SettingsOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """End an agreement, so that its questions get no more answers. The agreement's budget stays reserved and counts as
-    spent.
+    """End an agreement, so that the daemon answers no more questions under it. The agreement's budget stays reserved
+    and counts as spent.
 
     Example:  parley owner close 3f0c91d2 --owner bank-a/owner.toml
     """

@@ -36,8 +36,8 @@ def snapshot_command(
 ) -> None:
     """Copy the rows of a query, as of one moment, from a database into a folder of Parquet files that never changes.
 
-    Columns have the types that the database declares or the query casts to. Rows are in the order of KEY, and no two
-    keys may be equal. A command that ends early leaves no files, and cannot be resumed.
+    Each column has the type that the database declares or that the query casts to. Rows are in the order of KEY, and no
+    two keys may be equal. A command that ends early leaves no files, and cannot be resumed.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03

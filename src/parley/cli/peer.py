@@ -27,7 +27,7 @@ peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="""For an owner under gossip terms, which have
-no centre: ask its own daemon and mix points with its neighbours.
+no centre: ask the owner's daemon and mix points with neighbours.
 
     Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. With --resume, a
     killed peer continues where it stopped.""",
@@ -53,7 +53,9 @@ def run_command(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if one exists.")] = False,
     deadline: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time until warnings name late neighbours, and waiting time at the end."),
+        typer.Option(
+            metavar="SECONDS", help="Seconds until warnings name late neighbours, and waiting time at the end."
+        ),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: beside TERMS.")
@@ -63,8 +65,8 @@ def run_command(
     anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one owner's part of training without a centre. In each round, the peer mixes points with its neighbours and
-    uses one noisy gradient of its own daemon.
+    """Run one owner's part of training without a central learner. In each round, the peer mixes points with its
+    neighbours and uses one noisy gradient from its owner's daemon.
 
     Each owner first accepts the terms with `parley owner accept --peer` and runs `parley owner serve`. Neighbours may
     start in any order; a peer waits for its neighbours. If a peer is killed at any moment, the same command with

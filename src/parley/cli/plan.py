@@ -38,7 +38,8 @@ def plan_command(
     private record.
 
     On public rows, the planner tries the choices that the terms leave open, with the noise that the owners' budgets
-    need, and prints the worth of each choice. The planner changes neither an owner's epsilon nor where noise is drawn.
+    need. The planner prints the worth of each choice. The planner changes neither an owner's epsilon nor where noise is
+    drawn.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -51,14 +52,16 @@ def plan_command(
 
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which nobody has accepted yet.")],
-    write: Annotated[Path, typer.Option(metavar="TERMS2", help="File for new terms, next to their pinned numbers.")],
+    write: Annotated[
+        Path, typer.Option(metavar="TERMS2", help="File for the new terms; the pinned numbers go next to it.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.
 
     Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
     public sample. If a sample spreads equally in several directions, machines may find different constants. The new
-    terms have another hash, so every owner must accept the new terms. The command asks nobody and spends nothing.
+    terms have another hash, so every owner must accept the new terms. The command asks no owner and spends no budget.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

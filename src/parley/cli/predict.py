@@ -25,9 +25,9 @@ def predict_command(
     """Predict with a trained model, and write a table's rows with the predictions as further columns.
 
     Predicted numbers are in the target's own units. Predicted classes are names, each with a column of probabilities if
-    the model has them. Predicted counts are rates times the exposures in the table. For survival models the
-    file holds the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this
-    machine; FILE also holds the private rows.
+    the model has them. Predicted counts are rates times the exposures in the table. For survival models the file holds
+    the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine. FILE
+    also holds the private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

@@ -23,9 +23,10 @@ def refine_command(
     """Personalise the joint model with your own rows.
 
     The command fits a ridge towards the joint model, boosted trees on top of the ridge, and trees without the joint
-    model. Cross-validation on the owner's training rows decides how much of each to keep. Without a gain beyond a
-    standard error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the result.
-    Nothing is spent and nothing leaves. The personal model has no guarantee and must stay inside.
+    model. Cross-validation on the owner's training rows decides how much of each model to keep. If the gain is within
+    one standard error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the
+    result. The command spends no budget, and nothing leaves this machine. The personal model has no privacy guarantee
+    and must stay with the owner.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

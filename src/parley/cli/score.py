@@ -18,16 +18,16 @@ def score_command(
     everyone: Annotated[bool, typer.Option("--all", help="Score all owners whose `data` are on this machine.")] = False,
     data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page (.html) for the owner's own eyes.")
+        Path | None, typer.Option(metavar="FILE", help="Write a private page (.html) for the owner.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare the joint model with the model that an owner can train alone, on the owner's held-out rows.
 
     The table also shows the owner's personal model, which `parley refine` makes from the joint model. The same
-    procedure makes the model alone, but without the joint model. MODEL may also be a file that `parley refine` saved.
-    Owners differ, so a forecast for all owners is no verdict for each owner. The output is computed from private rows:
-    keep it inside.
+    procedure, without the joint model, makes the model that the owner trains alone. MODEL may also be a file that
+    `parley refine` saved. Owners differ, so a forecast for all owners does not decide for each owner. The output is
+    computed from private rows and must stay inside the organisation.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """

@@ -27,7 +27,8 @@ def train_command(
         float | None, typer.Option(metavar="EPS", help="With --ledgers: permanent lifetime epsilon of new ledgers.")
     ] = None,
     lifetime_delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the lifetime delta. Default: 0.")
+        float | None,
+        typer.Option(metavar="DELTA", help="With --lifetime: permanent lifetime delta of new ledgers. Default: 0."),
     ] = None,
     differences: Differences = None,
     speeds: Speeds = None,
@@ -55,12 +56,12 @@ def train_command(
     Without --ledgers the command simulates training. A simulation shows the relative fitness (excess cost over the
     model without privacy) and the task's metrics on held-out rows. With --ledgers the command releases the model, with
     safe noise and permanent debits. After a crash the same command continues where it stopped. A finished run repeats
-    its stored answers for free. --lifetime creates missing ledgers. A table has one ledger; a second ledger does not
-    count what the first ledger spent.
+    its stored answers for free. --lifetime creates missing ledgers. A table has one ledger, because a second ledger
+    would not count what the first ledger spent.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
     that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if
-    some people may have another ledger.
+    some people may be in another ledger's table.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

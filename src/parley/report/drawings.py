@@ -71,7 +71,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     >>> import parley
     >>> figure("terms.toml")
     Traceback (most recent call last):
-    parley.errors.SettingError: str: expected what forecast, negotiate, train or score returned
+    parley.errors.SettingError: str: expected a result of forecast, negotiate, train or score
     """
     if isinstance(thing, Forecast):
         return _gains(thing, None if beside is None else list(beside))
@@ -86,7 +86,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     if own is not None:
         return Drawing(own, " ".join(summary(thing).sentences[:1]))
     if not isinstance(thing, Result):
-        raise SettingError(f"{type(thing).__name__}: expected what forecast, negotiate, train or score returned")
+        raise SettingError(f"{type(thing).__name__}: expected a result of forecast, negotiate, train or score")
     return _path(thing, beside)
 
 
@@ -122,8 +122,8 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     verdict_words = [judged[name].measured if judged else foreseen[name].verdict for name in names]
     gains = [OwnerGain.from_ends(*each) for each in zip(names, ends, verdict_words, behind, strict=True)]
     about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
-    drawn = owner_gains(gains, title, "error saved by joining, in % of the error alone", about, shares=True)
-    return Drawing(drawn, f"{title}. Error saved, in % of the error alone: {savings_words}{more}.")
+    drawn = owner_gains(gains, title, "error saved, in % of the error without joining", about, shares=True)
+    return Drawing(drawn, f"{title}. Error saved, in % of the error without joining: {savings_words}{more}.")
 
 
 def _expected_to_gain(expected: Forecast) -> set[str]:

@@ -41,12 +41,13 @@ class RunOptions:
 
 
 Agreement = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the agreement for owners elsewhere; ask nobody.")
+    Path | None, typer.Option(metavar="FILE", help="Write the agreement for owners on other machines; ask no owner.")
 ]
 Ledgers = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Release, and debit every owner's ledger, DIR/NAME.ledger. Without this option, simulate."
+        metavar="DIR",
+        help="Release, and debit each ledger, DIR/NAME.ledger. Default: only simulate.",
     ),
 ]
 Lifetime = Annotated[
@@ -80,7 +81,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def require_one_way(options: RunOptions) -> None:
     """Refuse a combination of release, simulation and owners elsewhere."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
-        raise SettingError("--owners: not allowed with --ledgers or --seed: owners elsewhere have ledgers of their own")
+        raise SettingError(
+            "--owners: not allowed with --ledgers or --seed: owners on other machines keep their own ledgers"
+        )
     if options.ledgers is not None and options.seed is not None:
         raise SettingError("--seed belongs to simulations; remove --seed or --ledgers")
 
@@ -90,7 +93,7 @@ def only_agreement(agreed: Terms, file: Path | None) -> bool:
     if file is not None:
         write_terms(agreed, file)
         console.print(
-            f"{file}  now every owner accepts the file: parley owner accept {file} --owner OWNER", soft_wrap=True
+            f"{file}  next, every owner accepts the file: parley owner accept {file} --owner OWNER", soft_wrap=True
         )
     return file is not None
 
@@ -149,7 +152,7 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
 
 def unheard_lines(names: Sequence[str]) -> list[Line]:
     """Say which remote owners did not answer at the end."""
-    said = (f"{name} did not answer at the end; only its ledger shows its spending." for name in names)
+    said = (f"{name} did not answer at the end; only the owner's ledger shows what it spent." for name in names)
     return lines(said, "yellow", folded=True)
 
 
@@ -161,7 +164,7 @@ def cost_sentence(agreed: Terms, released: bool) -> str:
     same, delta = len({*promised.values()}) == 1, number(agreed.privacy.delta, side="above")
     each = ", ".join(f"{epsilon} of {printable(name)}" for name, epsilon in promised.items())
     cost = (
-        f"ε = {next(iter(promised.values())) if same else each}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
+        f"ε = {next(iter(promised.values())) if same else each}, δ = {delta} for every owner ({Adjacency.REPLACE_ONE})"
     )
     if not released:
         return (

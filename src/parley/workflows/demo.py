@@ -89,9 +89,9 @@ class Demo:
         one.model.save(one_file)
         own.model.save(own_file)
         yield from _outcome(one, own)
-        yield from _heading("4. And three large banks?", f"parley forecast {self.folder / BANKS_FILE}")
+        yield from _heading("4. What if three banks train together?", f"parley forecast {self.folder / BANKS_FILE}")
         for_banks = self._forecast(BANKS_FILE)
-        with self.person.progress("the same for three banks") as progress:
+        with self.person.progress("forecasting and training for three banks") as progress:
             (large,) = learn([for_banks], banks, self.seed, progress=progress)
         yield Line(joined.large_owners_sentence(large), "bold")
         picture, report = self.folder / "unions.png", self.folder / "report.html"
@@ -113,7 +113,7 @@ class Demo:
         """Yield the bank's terms for joining, without payments and with them; `bargain` keeps them for the report."""
         target = float(number(expected.relative_fitness.mean, 1))
         yield from _heading(
-            "2. What would bring the bank in?",
+            "2. What would persuade the bank to join?",
             f"parley negotiate {self.folder / SHARED_NOISE_FILE}",
             f"parley negotiate {self.folder / SHARED_NOISE_FILE} --target {target:g}",
         )
@@ -139,7 +139,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(
         f"The unions have {small[0]} to {small[-1]:,} loans each, and the bank has {large:,}. Regions differ in their "
         f"borrowers and interest rates. Every owner's privacy budget is ε = {EPSILON:g} (replace-one). "
-        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all owners, which no host knows."
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw shared noise, which no host knows."
     )
     yield Line(
         f"The terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. Privacy costs a union "
@@ -157,7 +157,7 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
 
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
-    yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error alone")
+    yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error without joining")
     yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))

@@ -57,7 +57,7 @@ def test_an_owner_with_fewer_answers_is_not_taken_for_a_quieter_one():
 
 
 def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
-    with pytest.raises(SettingError, match="plan without the key"):
+    with pytest.raises(SettingError, match=r"plan without learning\.staleness"):
         plan(slow_terms(), pilot=regression_table(200, 1))
     with pytest.raises(SettingError, match="remove the key to negotiate"):
         noise_law(slow_terms(), (0.1, 10.0))

@@ -202,7 +202,7 @@ def test_a_day_that_may_be_a_month_is_refused_until_somebody_says_which(dated):
         drafted(dated)
     assert drafted(dated, dates={"opened": "%m/%d/%Y"}).terms.model.dates["opened"] == "%m/%d/%Y"
     assert "opened" not in drafted(dated, features=("amount", "kind")).terms.model.dates
-    with pytest.raises(SettingError, match=r"no row of the public sample has such a date"):
+    with pytest.raises(SettingError, match=r"no row of the public sample has a date in this format"):
         drafted(dated, dates={"opened": "%Y%m%d"})
 
 

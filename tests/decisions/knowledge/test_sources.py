@@ -78,7 +78,7 @@ def test_stated_assumptions_come_from_a_file(tmp_path):
 def test_a_source_of_another_width_or_for_a_classifier_is_refused(tmp_path):
     with pytest.raises(DataError, match="3"):
         forecast(make_terms(500), pilot=Stated(np.ones(2), 1.0, distance=1.0))
-    with pytest.raises(SettingError, match="linear-regression only"):
+    with pytest.raises(SettingError, match="only for linear-regression"):
         forecast(make_terms(500, model__kind="linear-svm", model__intercept=False), pilot=released(tmp_path, 1.0))
     (tmp_path / "wrong.json").write_text("{}")
     with pytest.raises(DataError, match="sufficient-statistics"):

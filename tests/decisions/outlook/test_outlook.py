@@ -149,7 +149,7 @@ def test_elsewhere_it_is_the_outlook_made_anew_there():
         np.testing.assert_allclose(found.gain, made.gain, rtol=1e-6, atol=1e-9)
         assert found.to_json()["consortium"] == made.to_json()["consortium"]
         assert not np.allclose(found.gain, here.gain) or there is terms
-    with pytest.raises(SettingError, match="no owner of these terms: nobody"):
+    with pytest.raises(SettingError, match="names of owners in the terms, got nobody"):
         here.at(members=["o0", "nobody"])
 
 

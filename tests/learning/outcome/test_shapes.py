@@ -178,7 +178,7 @@ def test_trees_of_several_columns_have_no_shapes_and_stumps_have(tmp_path):
     setup = resolve(crossing)
     model = make_model(setup.preparation, setup.preparation.origin, "0" * 64, released=False)
     assert model.shapes() is None
-    with pytest.raises(SettingError, match="columns add up"):
+    with pytest.raises(SettingError, match="expected a model of bins"):
         shape_functions(model)
     setup = resolve(crossing.changed(model={"trees": {"count": 30, "leaves": 2}}))
     model = make_model(setup.preparation, setup.preparation.origin, "0" * 64, released=False)

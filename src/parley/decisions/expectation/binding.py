@@ -32,13 +32,14 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
             warnings.append(f"one class has only {fewest} records in the pilot, too few for a reliable forecast")
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append(
-            "local steps of owners that differ drift apart, but the forecast assumes that all owners resemble the pilot"
+            "owners that differ drift apart during local steps, but the forecast assumes that all owners resemble the "
+            "pilot"
         )
     rule = pilot.setup.aggregation
     if isinstance(rule, Robust) and not rule.averages:
         warnings.append(
-            f"the {rule.rule} has {number(rule.price(pilot.setup), 3)} times the mean's noise. The forecast assumes "
-            "that owners differ only at random and that no owner lies"
+            f"the {rule.rule} has {number(rule.price(pilot.setup), 3)} times the noise of the mean. The forecast "
+            "assumes that owners differ only at random and that no owner lies"
         )
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))

@@ -152,8 +152,8 @@ def choose_columns(
     Ways without trees are planned only if `least`, their compared cost without noise, leaves them a chance."""
     if not ways:
         raise SettingError(
-            "--columns: bins and hinges need a target of numbers or classes; trees and margin need numbers or two "
-            "classes, and a public sample"
+            "--columns: expected a target of numbers or classes for bins and hinges. Trees and margin need a public "
+            "sample and a target of numbers or two classes"
         )
     tried, simplest = list[Tried](), ways[0]
     for place, way in enumerate(sorted(ways, key=lambda way: "trees" not in way.model.values())):
@@ -166,7 +166,7 @@ def choose_columns(
         try:
             bound = least(changed) if math.isfinite(best) and changed.model.trees is None else -math.inf
             if bound * CLEARLY_BETTER_RATIO > best:
-                tried.append(Tried(way, None, "worse even without noise", bound))
+                tried.append(Tried(way, None, "this choice is worse even without noise", bound))
             else:
                 tried.append(Tried(way, plan(changed, report)))
         except (DataError, SettingError, TermsError) as error:

@@ -39,14 +39,14 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     written, called = written_dates(tables, column, where), printable(column, 60)
     if written is None:
         raise SettingError(
-            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; state the format, "
-            f"{option_words('--dates', column, '=%Y-%m-%d')}, or list its names, "
+            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; give the date format, "
+            f"{option_words('--dates', column, '=%Y-%m-%d')}, or the column's names, "
             f"{option_words('--categories', column, '=A,B,C')}"
         )
     first, *more = written.formats
     if written.others:
         raise SettingError(
-            f"{called}: {_rows(written, written.others)} in {where} hold dates in another format than {first}. Write "
+            f"{called}: {_rows(written, written.others)} in {where} hold dates in a format other than {first}. Write "
             f"all dates in one format, or give {option_words('--dates', column, f'={first}')} to count the other dates "
             "as missing cells"
         )

@@ -142,7 +142,7 @@ class KnownColumns:
         read = ~np.isnan(days(self.public, column, written, "public sample", gaps=True))
         if not read.any():
             raise SettingError(
-                f"--dates {printable(column, 60)}={written}: no row of the public sample has such a date"
+                f"--dates {printable(column, 60)}={written}: no row of the public sample has a date in this format"
             )
         none = int((~read).sum())
         return f"; {none:,} of {counted(len(read), 'public row')} hold none, and count as missing cells" if none else ""
@@ -170,9 +170,9 @@ class KnownColumns:
             kind = "softmax-regression"
         else:
             raise SettingError(
-                f"--kind: without a public sample nothing shows what {target!r} is. Give --kind linear-regression for "
-                "a number, --positive NAME for the one of two classes that counts as 1, or --kind softmax-regression "
-                "for several classes. Without --yes, Parley asks you"
+                f"--kind: without a public sample, Parley cannot tell what kind of target {target!r} is. Give --kind "
+                "linear-regression for a number, --positive NAME for the one of two classes that counts as 1, or "
+                "--kind softmax-regression for several classes. Without --yes, Parley asks for the kind"
             )
         if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
             raise SettingError(
@@ -186,7 +186,7 @@ class KnownColumns:
         if len(listed) != 2:
             raise SettingError(
                 f"--positive: expected the name of the class that counts as 1; the target {self.wishes.target!r} has "
-                f"{counted(len(listed), 'class', 'classes')}. For more than two give --kind softmax-regression"
+                f"{counted(len(listed), 'class', 'classes')}. For more than two classes, give --kind softmax-regression"
             )
         if self.public is None:
             return listed[1]
@@ -201,7 +201,7 @@ class KnownColumns:
             if untold:
                 raise SettingError(
                     f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C. With shared noise, "
-                    f"owners cannot be asked for names"
+                    "Parley cannot ask owners for category names"
                 )
             return self.wishes.features
         columns = tuple(
@@ -221,7 +221,7 @@ class KnownColumns:
         if has_identifying_name(column):
             return "tells people apart"
         if self._cannot_be_told(column):
-            return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
+            return "names, which Parley cannot ask for with shared noise (--categories COLUMN=A,B,C)"
         if self.public is None:
             return None
         many = len(names(self.public, column, "public sample", gaps=True))
@@ -291,7 +291,7 @@ class KnownColumns:
         if unsaid:
             raise SettingError(
                 f"--bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C: expected for {_list(unsaid)}: boosted trees "
-                f"split only within declared ranges and names. Or drop columns with --features"
+                "split only within declared ranges and names. Alternatively, drop these columns with --features"
             )
         lists = {column: self._names_of(column) for column in used if column not in wishes.bounds}
         lists = {column: listed for column, listed in lists.items() if listed}
@@ -376,13 +376,13 @@ class KnownColumns:
             lines = [*(lines if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             lines.append(
-                "`records` becomes public with the terms. `records` stays the same if a person is replaced by someone "
-                "with as many rows and no others in the table. The number of people and the number of rows of each "
-                "person are not protected."
+                "`records` becomes public with the terms. `records` stays the same if another person with equally "
+                "many rows, and no other rows in the table, replaces a person. The number of people and the number of "
+                "rows of each person are not protected."
             )
         lines.append(
-            f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing; "
-            f"only the owner learns how many such rows there are."
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing. "
+            "Only the owner learns how many rows have no target."
         )
         if self.public is not None:
             lines.append(
@@ -396,7 +396,7 @@ class KnownColumns:
                 f"column statistics noisier; keep only columns that matter with --features."
             )
         else:
-            lines.append("Ranges and names of categories are the declared ones.")
+            lines.append("Parley uses the declared ranges and names of categories.")
         unused = [c for c in self.columns if c not in (*features, *self.wishes.outcome, self.wishes.person)]
         if unused and self.wishes.features is None:
             why = {column: self._useless(column) or "" for column in unused}
@@ -407,7 +407,7 @@ class KnownColumns:
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
-                    apart = f"kept apart; {option_words('--merge', column)} joins them"
+                    apart = f"kept apart; {option_words('--merge', column)} joins these names"
                     read = "joined" if column in self.wishes.merged else apart
                     lines.append(f"{alike_words(column, groups)}: they are {read}.")
             lines += odd_columns(

@@ -129,8 +129,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         raise SettingError("--records-per-person: needs --person, the column that tells people apart")
     if wishes.hosts and (len(wishes.hosts) not in (2, 3) or len({*wishes.hosts}) < len(wishes.hosts)):
         raise SettingError(
-            f"--hosts {','.join(wishes.hosts)}: expected three different names, or two; owners may be among them, and "
-            f"the learner"
+            f"--hosts {','.join(wishes.hosts)}: expected two or three different names; owners and the learner may be "
+            "hosts"
         )
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
     known = KnownColumns.from_headers(files, headers, wishes)
@@ -144,8 +144,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(part["records"] for part in parties)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6), because releasing scales of {', '.join(missing[:3])} "
-            "needs a delta; or give --public, --bounds or --categories"
+            "--delta: expected a number above 0 (such as 1e-6), because releasing the scales of "
+            f"{', '.join(missing[:3])} needs a delta. Alternatively, give --public, --bounds or --categories"
         )
 
     def terms_of_kind(kind: str) -> Terms:
@@ -184,7 +184,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     ways = list(open_ways(terms, None if public is None else informative_rows(terms, public), made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
-        raise SettingError(f"--columns: nothing could be planned: {best.why}")
+        raise SettingError(f"--columns: no choice of columns could be planned: {best.why}")
     if made.boosted is not None and public is not None and len(ways) > 1:
         tried = (*tried, judged_trees(made.boosted, public))
     said = made.said
@@ -281,7 +281,8 @@ def _least(terms: Terms) -> float:
         setup = resolve(terms)
         if setup.public is not None and setup.parameters > len(setup.public):  # told before a pilot is opened: dear
             raise TermsError(
-                "model.columns: there are more columns than public rows, so their worth cannot be estimated"
+                "model.columns: there are more columns than public rows, so Parley cannot estimate the worth of the "
+                "columns"
             )
         known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
         fit, best = known.own_fit, best_cost(known)

@@ -72,8 +72,8 @@ def solve(game: Game) -> Equilibrium:
     if not profiles:
         searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
         raise NoEquilibriumError(
-            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise, or "
-            "agree in another way"
+            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree by "
+            "other means"
         )
     return describe(game, profiles)
 
@@ -130,7 +130,7 @@ def pure_equilibria(game: Game) -> list[Floats]:
     [[0.3333, 0.3333]]
     """
     if game.players != 2:
-        raise SettingError(f"game: expected 2 players, found {game.players}; use solve")
+        raise SettingError(f"game: expected 2 players, found {game.players}; for any number of players, use solve")
     y = np.linspace(game.low[1], game.high[1], CURVE_POINTS)
     gap = _returned(game, y)[1] - y
     near = np.abs(gap) <= MIN_DISTANCE * (game.high[1] - game.low[1])
@@ -358,7 +358,7 @@ def welfare(game: Game, equilibria: Sequence[Floats]) -> Welfare:
     (0.25, 1.125)
     """
     if not len(equilibria):
-        raise SettingError("equilibria: expected at least one to compare with the social optimum")
+        raise SettingError("equilibria: expected at least one equilibrium to compare with the social optimum")
     optimum = social_optimum(game)
     totals = [float(game.payoff(profile).sum()) for profile in equilibria]
     best = max(float(game.payoff(optimum).sum()), *totals)

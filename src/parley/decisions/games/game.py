@@ -53,7 +53,7 @@ class Game:
     def __post_init__(self) -> None:
         low, high = finite(self.low, "low"), finite(self.high, "high")
         if low.ndim != 1 or low.shape != high.shape or not low.size or not (low < high).all():
-            raise SettingError("low, high: expected one number per player in each, with low < high")
+            raise SettingError("low, high: expected one number per player in low and in high, with low < high")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         middle = np.stack([(low + high) / 2] * 2)

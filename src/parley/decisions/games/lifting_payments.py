@@ -49,7 +49,7 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     passed over."""
     target = positive(target, "target")
     if game.owners < 2:
-        raise SettingError("owners: expected at least two; a joint model needs two")
+        raise SettingError("owners: expected at least two owners, because a joint model needs two")
     if game.owners <= MAX_PRICED_OWNERS:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
     else:

@@ -115,7 +115,8 @@ class Negotiation:
         chosen = self.agreed_budgets
         if not chosen:
             raise SettingError(
-                "no owner joins, so there are no terms to agree on; give a target, so that payments may win owners"
+                "no owner joins, so there are no terms to agree on; give a target, so that payments can persuade "
+                "owners to join"
             )
         quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
         return self.terms.changed(
@@ -193,12 +194,15 @@ def negotiate(
 
 def _check_truthful(terms: Terms, balance: bool, truthful: bool, max_price: float | None) -> None:
     if max_price is not None and not truthful:
-        raise SettingError("--max-price: needs --truthful; other contracts pay the amount that reaches the target")
+        raise SettingError(
+            "--max-price: allowed only with --truthful; other contracts pay the amount that reaches the target"
+        )
     if truthful and balance:
         raise SettingError("--truthful: not allowed with --balanced; the sum of truthful payments cannot be chosen")
     if truthful and terms.noise.common:
         raise SettingError(
-            'privacy.noise = "shared": truthful payments need a separate ε per owner; remove this key or --truthful'
+            'privacy.noise = "shared": truthful payments need a separate ε per owner; remove privacy.noise or '
+            "--truthful"
         )
 
 
@@ -363,7 +367,8 @@ def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
         cost = stated_cost(terms, owner)
         if owner.value is None or cost is None:
             raise TermsError(
-                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both. Write "
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs a value and a "
+                "privacy cost. Write "
                 '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or give --value '
                 "and --privacy-cost. See docs/games.md#which-value to choose a value"
             )

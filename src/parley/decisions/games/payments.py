@@ -97,7 +97,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     outsider would join unpaid are passed over."""
     target = positive(target, "target")
     if game.owners < 2:
-        raise SettingError("owners: expected at least two; a joint model needs two")
+        raise SettingError("owners: expected at least two owners, because a joint model needs two")
     coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:

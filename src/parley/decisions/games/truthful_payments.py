@@ -75,7 +75,7 @@ class TruthfulRule:
         A `target` for relative fitness is reached by quotas: noise of each member within its records' share of the
         noise that the target allows."""
         if game.owners < 2:
-            raise SettingError("owners: expected at least two; a joint model needs two")
+            raise SettingError("owners: expected at least two owners, because a joint model needs two")
         if game.owners > MAX_TRUTHFUL_OWNERS:
             raise SettingError(f"truthful payments: expected at most {MAX_TRUTHFUL_OWNERS} owners, got {game.owners}")
         known, cost = game.stakes, game.stakes.cost

@@ -94,8 +94,8 @@ def cross_fit(setup: Setup) -> CrossFit:
     noise, curvature = float(noises.mean()), float(curvatures.mean())
     if not noise > 0:
         raise DataError(
-            "the public sample: trees predict held-out rows without error, so there is nothing to forecast; look for "
-            "a column that reveals the target"
+            "the public sample: trees predict held-out rows without error, so there is nothing to forecast; remove "
+            "any column that reveals the target"
         )
     measured = float(signals.mean()) / noise
     share = float(
@@ -153,7 +153,7 @@ class GrownSample(Sample):
         """Draw `count` versions with replacement, each with a start [1, r] of `here`, the landscape of these rows."""
         bends, directions, n = objective.record_curvatures(self.design, here.optimum), here.directions, len(self.design)
         if bends is None or directions is None:
-            raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
+            raise SettingError("model.columns: the trees have too many leaves for a forecast; use fewer trees")
         curved = here.curvature > MIN_KNOWN_CURVATURE * float(here.curvature.max())
         bends = bends * (self.flatness / n)
         seen = GrownRows(
@@ -244,8 +244,8 @@ def _judged(fold: TreeFold, loss: Loss) -> tuple[float, float, float]:
     bends = objective.record_curvatures(grown, theta)
     if bends is None:
         raise SettingError(
-            "model.columns: too many parameters to measure how far leaf values lie from the best; use fewer trees, "
-            "or train without a forecast"
+            "model.columns: there are too many parameters to measure how far leaf values are from their optimum; use "
+            "fewer trees, or train without a forecast"
         )
     curvature = grown.curved(bends) / len(grown)
     gradients, rows = objective.record_gradients(held, theta), len(held)

@@ -49,8 +49,9 @@ class Heterogeneity:
             raise DataError(f"{path}: expected the JSON that `parley heterogeneity --save` wrote") from None
         if printed.get("inside"):
             raise DataError(
-                f"{path}: a simulation computed this file from private rows, so the file must stay inside. Give a "
-                "release: parley heterogeneity TERMS --ledgers FOLDER --save FILE"
+                f"{path}: a simulation computed this file from private rows, so the file must stay inside the "
+                "organisation. To make a file that may leave, run: parley heterogeneity TERMS --ledgers FOLDER --save "
+                "FILE"
             )
         return loaded
 

@@ -312,7 +312,7 @@ def _seen_from_outside(pilot: Pilot, grown: CrossFit) -> Pilot:
 def _drawn_leaves(pilot: Pilot, grown: CrossFit) -> Floats:
     landscape = pilot.source.landscape(pilot.objective, pilot.setup.limits.radius)
     if landscape.directions is None:
-        raise SettingError("model.columns: too many leaves for a forecast; use fewer trees")
+        raise SettingError("model.columns: the trees have too many leaves for a forecast; use fewer trees")
     public = len(pilot.design) if pilot.setup.public is None else len(pilot.setup.public)
     return landscape.optimum + grown.draws(landscape.curvature, landscape.directions, public)
 

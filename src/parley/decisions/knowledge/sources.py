@@ -62,7 +62,7 @@ class Landscape:
         if not least > 0:
             raise DataError(
                 "the model fits the public rows without error (a single class, or a column that reveals the target); "
-                "give other public rows, or none"
+                "give other public rows, or no public rows"
             )
         return least
 
@@ -273,7 +273,9 @@ class ReleasedMoments(Source):
     def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         """Return the landscape by the released matrix; directions below its noise count as noise high."""
         if not objective.quadratic:
-            raise SettingError("second moments suffice for linear-regression only; give a public sample")
+            raise SettingError(
+                "second moments are enough only for linear-regression; for other kinds, give a public sample"
+            )
         p = self.width
         values, directions = np.linalg.eigh(self.matrix[:p, :p])
         floor = 2 * self.deviation * math.sqrt(p)

@@ -96,7 +96,9 @@ def inside_view(
     """Return what joining by these terms would add for this owner's customers. The verdict is to join if that exceeds
     `worth`, a share of the cost alone, plus its privacy cost. `public`: the same pilot and seed's forecast."""
     if not 0 <= worth < 1:
-        raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
+        raise SettingError(
+            f"worth: expected a share of the cost of the model alone, at least 0 and below 1; got {worth}"
+        )
     if public is None and (pilot is not None or terms.model.public is not None):
         public = forecast(terms, pilot, seed, differences=differences)
     known = open_pilot(terms) if public is None else public.expected.pilot

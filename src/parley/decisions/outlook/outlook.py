@@ -207,7 +207,7 @@ class Outlook:
             return outlook
         unknown = set(members) - set(self.names)
         if unknown:
-            raise SettingError(f"members: no owner of these terms: {', '.join(sorted(unknown))}")
+            raise SettingError(f"members: expected names of owners in the terms, got {', '.join(sorted(unknown))}")
         return outlook._of(np.array([name in members for name in self.names]))
 
     def bearable(self, surely: bool = False) -> Floats:

@@ -143,13 +143,13 @@ def require_rounds(terms: Terms) -> None:
     """Refuse to plan for rounds that do not wait, or for answers clipped as a whole."""
     if terms.privacy.unit == OWNER_UNIT:
         raise SettingError(
-            "privacy.unit: the planner compares clips of records only; if the unit is an owner, forecast terms with "
-            "other clips, rounds and steps instead"
+            "privacy.unit: the planner compares only clips of records. If the unit is an owner, forecast terms with "
+            "several clips, rounds and steps"
         )
     if not terms.learning.waits:
         raise SettingError(
-            "learning.staleness: the planner compares only rounds that wait for all owners; plan without the key, "
-            "then forecast with it and with owners.answers"
+            "learning.staleness: the planner compares only rounds that wait for all owners; plan without "
+            "learning.staleness, then forecast with learning.staleness and owners.answers"
         )
 
 

@@ -64,7 +64,7 @@ def _best(pilot: Pilot) -> _Candidate:
     """Return the candidate of least cost; of those nearly as good, the one with the fewest rounds."""
     ranked = list(_best_by_horizon(pilot))
     if not ranked:
-        raise SettingError("learning.horizon: none of the horizons tried asks every owner; use a longer one")
+        raise SettingError("learning.horizon: none of the horizons tried asks every owner; use a longer horizon")
     least = min(each.excess for each in ranked)
     return next(each for each in ranked if each.excess <= least / MORE_ROUNDS_COST_RATIO)
 

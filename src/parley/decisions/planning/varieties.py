@@ -59,7 +59,7 @@ def _coordinates(known: Pilot) -> Sequence[tuple[str, str | None]]:
 def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
     """Return the pilot under possible whitening, fitted to other rows than those that judge it."""
     if known.apart:
-        raise SettingError("model.whitening: not available if the pilot is not the public sample")
+        raise SettingError("model.whitening: available only if the pilot is the public sample")
     key = terms.model.whitening, redraw
     setup: Setup = known.design.derived(("whitened", *key), partial(resolve, terms, redraw=redraw))
     if setup.public is None:

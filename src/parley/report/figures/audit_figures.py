@@ -33,7 +33,7 @@ def audit_figure(verdict: Verdict) -> Picture:
     )
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
     left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
-    left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack is below (claimed)")
+    left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack lies below this line (claimed)")
     left.plot(alarms, misses, color=TOGETHER, linewidth=1.8, label="this attack")
     left.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
     left.set_xlim(0, 1)
@@ -89,7 +89,7 @@ def _panel(axes: Axes, found: Membership) -> None:
     if found.claimed_epsilon is not None:
         most = 1 - error_tradeoff(found.claimed_epsilon, found.delta, x)
         axes.fill_between(x, most, 1, color=ALONE, alpha=0.13, linewidth=0)
-        axes.plot(x, most, color=ALONE, linewidth=1.8, label=f"no attack is above: {member_claim(found)}")
+        axes.plot(x, most, color=ALONE, linewidth=1.8, label=f"no attack lies above this line: {member_claim(found)}")
     for each in found.inferences:
         alarms, hits = np.array(each.curve).T
         shown = (alarms > 0) & (hits > 0)

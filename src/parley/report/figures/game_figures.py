@@ -106,7 +106,7 @@ def _curve_style(place: int, name: str, owners: int, joins: bool) -> tuple[str, 
     return LIMIT, 0.7, f"{owners - MAX_NAMED_OWNERS} more owners" if place == MAX_NAMED_OWNERS else None
 
 
-NOISE_KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
+NOISE_KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("shared noise", TOGETHER)}
 
 
 def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Picture:
@@ -115,8 +115,8 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     figure = Picture(
         10.2,
         4.6,
-        f"Payoff of joining for an owner like {like}, and the model's distance from no privacy, by the number of such "
-        f"owners. Payoff among {counts[-1]:,.0f} such owners: {ends}.",
+        f"Payoff of joining for an owner like {like}, and the distance from the model without privacy, by the number "
+        f"of similar owners. Payoff among {counts[-1]:,.0f} similar owners: {ends}.",
     )
     axes = decorate(figure.add_subplot(1, 2, 1))
     for kind, (label, colour) in NOISE_KINDS.items():
@@ -141,7 +141,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     right.set_ylabel("relative fitness ψ  (0 = without privacy)")
     headed(right, "Distance from the model without privacy")
     for each in (axes, right):
-        _log_budgets(each, "number of such owners")
+        _log_budgets(each, "number of similar owners")
     return figure
 
 

@@ -146,7 +146,7 @@ def model_costs(verdict: Verdict) -> Picture:
     return figure
 
 
-ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
+ONE_NOISE, OWN_NOISE = "Shared noise, drawn by three hosts", "Each owner adds its own noise"
 MAX_SINGLE_FORECASTS, FORECAST_GROUPS = 100, 24  # owners that have a forecast each; of more, groups that have one
 TICK_SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
@@ -184,7 +184,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     panels[0].set_yscale("function", functions=(_signed_root, _signed_square))
     panels[0].yaxis.set_major_locator(FixedLocator(TICK_SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    panels[0].set_ylabel("error saved by joining, in % of the error alone")
+    panels[0].set_ylabel("error saved, in % of the error without joining")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
     figure.legend(
         handles=_legend(),

@@ -40,8 +40,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
     shapes = model.shapes(runs)
     if shapes is None:
         raise SettingError(
-            "shapes: expected a model of bins or of boosted trees of one column each, whose columns add up; other "
-            "trees combine columns"
+            "shapes: expected a model of bins, or of boosted trees that use one column each; other trees combine "
+            "columns"
         )
     shown = sorted(shapes, key=lambda shape: -shape.spread)[:MAX_PANELS]
     target = model.preparation_.model.target
@@ -89,7 +89,9 @@ def unit_words(model: Model) -> str:
 def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     """Say in a sentence or two what 0 is, what is shaded, and what is not shown."""
     sentences = [] if shapes.centred is None else [f"Zero: the mean {shapes.centred}."]
-    sentences.append("There are no bands: one run does not show the effect of noise." if shapes.about is None else "")
+    sentences.append(
+        "The figure has no bands, because one run does not show the effect of noise." if shapes.about is None else ""
+    )
     sentences[-1] = sentences[-1] or f"Shaded: {shapes.about}."
     if left_out:
         sentences.append(f"{left_out} columns that add less are not shown.")

@@ -28,7 +28,11 @@ def audit_page(audit: Audit, terms: Terms) -> str:
     first = audit.verdicts[0]
     sections = [
         Section("What was learned?", words.learned(audit), words.owner_rows(audit), svg(audit_figure(first))),
-        *([Section("What was computed exactly?", [words.EXACT_NOTE], words.exact_rows(audit))] if audit.exact else []),
+        *(
+            [Section("What did the audit compute exactly?", [words.EXACT_NOTE], words.exact_rows(audit))]
+            if audit.exact
+            else []
+        ),
         *(
             [Section("Is there a worse pair of tables?", words.searched(audit), words.search_rows(audit))]
             if audit.search
@@ -37,7 +41,7 @@ def audit_page(audit: Audit, terms: Terms) -> str:
         *([Section("What does a host see?", [HOSTS_NOTE], host_rows(audit.hosts))] if audit.hosts else []),
         Section("What was tried?", words.tried(audit, terms)),
         Section("What does the guarantee say?", [words.promised(first)]),
-        Section("What was not tried?", [words.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds."]),
+        Section("What did the audit not try?", [words.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds."]),
     ]
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
@@ -49,7 +53,7 @@ def poisoning_page(found: Damage, terms: Terms) -> str:
     moved, undetectable, named, *learner = sentences(found)
     sections = [
         Section("How far can lies move a round?", [moved], rule_rows(found)),
-        Section("Which lies are noticed?", [undetectable, named]),
+        Section("Which lies does Parley notice?", [undetectable, named]),
         *([Section("What if the learner lies?", learner)] if learner else []),
     ]
     return page(
@@ -61,7 +65,9 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     """Return the HTML page of an audit of a served owner."""
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
-        Section("What was not tried?", [TABLES_NOTE, LIMITS_NOTE, f"The audit took {verdict.seconds:.0f} seconds."]),
+        Section(
+            "What did the audit not try?", [TABLES_NOTE, LIMITS_NOTE, f"The audit took {verdict.seconds:.0f} seconds."]
+        ),
     ]
     title = f"Audit of {verdict.owner}'s daemon: {terms.title or 'an agreement'}"
     return page(title, served_sentences(verdict)[0], sections, f"Parley · terms {terms.hash}")
@@ -77,7 +83,7 @@ def membership_page(audit: ModelAudit) -> str:
         Section("What was tried?", membership.tried(audit)),
         Section("What does the guarantee say?", [membership.promised(findings)]),
         Section(
-            "What was not tried?",
+            "What did the audit not try?",
             [membership.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds.", membership.MEMBERS_ROWS_NOTE],
         ),
         Section("Read by", ["Name, date, signature: ______________________________"]),

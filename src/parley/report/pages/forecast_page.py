@@ -107,11 +107,11 @@ def negotiation_page(result: Negotiation) -> str:
         ]
     else:
         rows, title = agreed.wish_rows(result), agreed.wishes_title(result)
-        sections = [Section("What would bring them in?", agreed.moves(result), rows, drawn, title)]
+        sections = [Section("What would persuade owners to join?", agreed.moves(result), rows, drawn, title)]
     if isinstance(result, CommonNegotiation) and result.deal.members.any():
         content = result.to_json()
         rows, title = kinds.preference_rows(content), kinds.preferences_title(content)
-        sections.append(Section("One budget for all", kinds.weakest_link(content), rows, "", title))
+        sections.append(Section("One budget for all owners", kinds.weakest_link(content), rows, "", title))
     if result.truthful is not None:
         words, rows = agreed.truthful_lines(result), agreed.truthful_rows(result)
         sections.append(Section("What if owners misstate their costs?", words, rows, "", agreed.TRUTHFUL))
@@ -131,11 +131,11 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
             figure=svg(picture),
         ),
         Section(
-            "Before any data moved",
+            "Forecast before any data moved",
             [forecast_sentence(shared.expected, prices), assumption(shared.expected)],
             forecast_rows(shared.expected, prices),
         ),
-        Section("What would bring the bank in?", bargain),
+        Section("What would persuade the bank to join?", bargain),
         Section(
             "What was the result?",
             [
@@ -148,7 +148,7 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
         ),
         Section("Three large banks", [large_owners_sentence(large)]),
         Section(
-            "What is this not?",
+            "What does this report not show?",
             [SIMULATION_NOTE, "All loans are synthetic: a random generator made the loans without real data."],
         ),
     ]

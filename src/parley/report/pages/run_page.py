@@ -92,7 +92,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         )
     if expected is not None:
         below = expected.sentence()
-        verdict = "" if below is None else f"Not worth a budget: {below}."
+        verdict = "" if below is None else f"The model is not worth a budget: {below}."
         sections.append(
             Section(
                 "How good are models that need no owner?", [baseline_line(expected), *([verdict] if verdict else [])]
@@ -100,7 +100,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         )
     sections.append(Section("What was agreed?", ["docs/terms.md explains every key."], _settings(result)))
     if not result.released:
-        sections.append(Section("What is this not?", [SIMULATION_NOTE]))
+        sections.append(Section("What does this report not show?", [SIMULATION_NOTE]))
     return page(terms.title or "A joint model", kind_of_run(result), sections, f"Parley · terms {result.terms_hash}")
 
 
@@ -116,7 +116,7 @@ def _settings(result: Result) -> list[list[str]]:
     return rows
 
 
-AUDIENCE_TITLE = "Who may see this?"
+AUDIENCE_TITLE = "Who may see this report?"
 
 
 def verdict_page(verdict: Verdict, terms: Terms) -> str:

@@ -16,14 +16,16 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "The audit did not run further pairs of tables. The audit did not test the digits of the exact samplers, the "
-    "timing of answers, or whether a category name of a single person can leave. An audit of the served owner (parley "
-    "audit --served) tests the daemon and the network. If the terms name hosts, this audit also tests their view. A "
-    "small lower bound on ε proves nothing. Proofs show that the noise covers every pair of tables (docs/guarantee.md)."
+    "The audit tried no other pairs of tables. The audit did not test the digits of the exact samplers, the "
+    "timing of answers, or whether a category name that only one person has can leave the owner. An audit of the "
+    "served owner (parley audit --served) tests the daemon and the network. If the terms name hosts, this audit also "
+    "tests their view. A small lower bound on ε proves nothing. Proofs show that the noise covers every pair of "
+    "tables (docs/guarantee.md)."
 )
 EXACT_NOTE = (
     "For Laplace noise, the audit also computed exactly how much one answer reveals, over all draws of rows and all "
-    "noise values. The noise scale gave the cost of all answers. Exact values need no runs and no confidence level."
+    "noise values. The audit computed the cost of all answers from the noise scale. Exact values need no runs and no "
+    "confidence level."
 )
 SYNTHETIC_NOTE = "All tables are synthetic: no real record was read."
 
@@ -92,7 +94,7 @@ def tried(audit: Audit, terms: Terms) -> list[str]:
         f"noise was drawn as in simulations. The attacker knows both tables and sees {seen}. The attacker guesses a "
         "table if the likelihood ratio passes a threshold, which was chosen on other runs.",
         *(
-            [f"The tables of the runs had {first.records:,} records, fewer than agreed."]
+            [f"The tables of the runs had {first.records:,} records, fewer than the terms state."]
             if first.records < terms.owner(first.like).records
             else []
         ),
@@ -120,15 +122,15 @@ def unseen(audit: Audit) -> list[str]:
     at = f"with {first.runs:,} runs on each table"
     if audit.noticed is not None:
         sentences.append(
-            f"Would a fault be noticed? The same attack caught {control_name(audit.noticed)}"
+            f"Would the audit notice a fault? The attack caught {control_name(audit.noticed)}"
             + (f", but not {' or '.join(missed)}." if missed else ".")
             + f" A fault that leaks less than ε = {audit.noticed * first.claimed_epsilon:g} may go unnoticed {at}."
         )
     elif missed:
         sentences.append(
-            f"Would a fault be noticed? The same attack missed {', '.join(missed)}, so it has no power. Even a fault "
-            f"that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs give the "
-            "attack more power."
+            f"Would the audit notice a fault? The attack missed {', '.join(missed)}, so the attack has no power. Even "
+            f"a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs "
+            "give the attack more power."
         )
     for result in audit.search:
         if result.instructions == "as they are" and 0 < result.share <= 1:
@@ -166,10 +168,11 @@ def searched(audit: Audit) -> list[str]:
     """Say what was searched, and which pair came closest to the claim."""
     most = max(audit.search, key=lambda result: result.share)
     return [
-        f"The audit wrote {sum(result.tried for result in audit.search):,} pairs of small tables that differ in one "
-        f"person to files, then read and queried them like an owner's. The pairs cover {len(FORMS)} file formats, "
-        f"{len(ALL_KINDS)} column types, missing cells and numbers of every size. The pairs also cover the largest "
-        "queries that the terms allow, batches, all draws of rows, and every instruction set of this processor.",
+        f"The audit wrote {sum(result.tried for result in audit.search):,} pairs of small tables to files. The two "
+        "tables of a pair differ in one person. The audit read and queried each file like an owner's table. The "
+        f"pairs cover {len(FORMS)} file formats, {len(ALL_KINDS)} column types, missing cells and numbers of every "
+        "size. The pairs also cover the largest queries that the terms allow, batches, all draws of rows, and every "
+        "instruction set of this processor.",
         f"The pair that came closest to the claimed sensitivity: {most.kind}; {most.found}.",
     ]
 
@@ -206,19 +209,19 @@ def sentences(found: Damage) -> list[str]:
     who = ", ".join(found.liars)
     lines = [
         f"The table assumes lies by {who}, with {percent(found.share)} of the records of the smallest round that the "
-        "terms allow. Sizes are L2 norms of a round's combined answer if honest owners differ only by their noise. If "
-        "honest owners differ more, a liar has that much more room under every rule except the mean.",
+        "terms allow. Sizes are L2 norms of a round's combined answer if honest owners differ only by their noise. "
+        "Under every rule except the mean, larger differences between honest owners give a liar equally more room.",
         "Some lies cannot be detected: answers within the bound with flipped signs or swapped labels look like the "
-        "answers of an honest owner with other data. Under the mean, such lies move a round's answer by at most "
-        f"{number(found.undetectable, side='above')} ({found.norm.upper()}), the liars' share of the bound's whole "
-        "width. A liar that also hides in the noise of every round moves the answer by at most "
-        f"{number(found.unnoticed, side='above')} on average and is not named either.",
+        "answers of an honest owner with other data. Under the mean, undetectable lies move a round's answer by at "
+        f"most {number(found.undetectable, side='above')} ({found.norm.upper()}), the liars' share of the bound's "
+        "whole width. A liar that also hides in every round's noise moves the answer by at most "
+        f"{number(found.unnoticed, side='above')} on average and is not named.",
         "The result names the owners of answers that are larger than bound plus noise can explain. At most one honest "
         f"run in {1 / found.false_alarms:,.0f} names an owner.",
     ]
     if found.learner is not None:
         lines.append(
-            "A lying learner asks at model parameters of its choice. Swapping one typical person for another then "
+            "A lying learner chooses the model parameters at which it asks. Swapping one typical person for another "
             f"moves an answer by {percent(found.learner.at_start)} of the claimed sensitivity at the start of a run, "
             f"and by {percent(found.learner.at_worst)} at the worst parameters found. The bound holds at all "
             "parameters, so the share never exceeds 100%, and epsilon holds."
@@ -227,9 +230,9 @@ def sentences(found: Damage) -> list[str]:
 
 
 HOSTS_NOTE = (
-    "Three hosts draw one noise for all, and no host may know that noise. With two hosts, each host adds a full noise. "
-    "The attack gave each host its whole view and every sum that the learner opens. The attack subtracted from each "
-    "sum the host's own numbers that left the smallest remainder. Until a sum is opened, its shares must look "
+    "Three hosts draw shared noise, and no host may know the shared noise. With two hosts, each host adds a full "
+    "noise. The attack gave each host its whole view and every sum that the learner opens. The attack subtracted from "
+    "each sum the host's own numbers that left the smallest remainder. Until a sum is opened, its shares must look "
     "uniformly random."
 )
 LIMITS_NOTE = (

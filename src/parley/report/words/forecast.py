@@ -24,10 +24,10 @@ DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, ho
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
     "A plan estimates ψ from fewer runs and other draws than parley forecast, and adds the bias that clipping hides on "
-    "training rows. The two estimates therefore differ slightly."
+    "training rows. The plan's ψ and the forecast's ψ therefore differ slightly."
 )
 ONE_LAW_NOTE = (
-    "There is no public sample, so choices are compared on one invented population. parley forecast judges the best "
+    "There is no public sample, so Parley compares choices on one invented population. parley forecast judges the best "
     "choice on several populations."
 )
 
@@ -76,7 +76,7 @@ def verdict_lines(result: Forecast) -> list[str]:
     lines = []
     below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
-        lines.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
+        lines.append(f"The model is not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
     return lines
 
 
@@ -128,8 +128,8 @@ def better_without(result: Forecast) -> str | None:
         return None
     names = listed_names(left_out)
     return (
-        f"The joint model would be better without {names}: their small budgets add more noise than their records are "
-        "worth."
+        f"The joint model would be better without {names}: the small budgets of these owners add more noise than "
+        "their records are worth."
     )
 
 
@@ -153,14 +153,14 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
     """Say what to do: nothing, ask for more, or which lines to put into the terms, unless they are `written`."""
     best = proposal.best
     if best is None:
-        return "No choice can be judged, so the terms stay as they are."
+        return "Parley cannot judge any choice of rounds, step and clip, so the terms stay as they are."
     if not best.relative_fitness < 0.95 * proposal.nobody:
         return (
-            "At these budgets, no choice beats the model that needs no owner. More records or larger budgets are "
-            "needed."
+            "At these budgets, no choice of rounds, step and clip beats the model that needs no owner. Use more "
+            "records or larger budgets."
         )
     if best is proposal.choices[0]:
-        return "The terms as written are the best choice."
+        return "The terms already contain the best choice."
     lines = ["[learning]", f'algorithm = "{best.algorithm}"']
     lines += (
         [f"horizon = {best.horizon}"]
@@ -192,18 +192,18 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for label, why in (
         *((each.label, each.why) for each in proposal.unjudged),
-        *((f"one noise: {e.label}", e.why) for e in of_one),
+        *((f"shared noise: {e.label}", e.why) for e in of_one),
     ):
         reasons.setdefault(why, []).append(label)
     return [
-        f"These choices could not be judged: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
+        f"Parley could not judge these choices: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
         for why, labels in reasons.items()
     ]
 
 
 WAY_WORDS = {
     "each_owner": "with each owner's own noise",
-    "shared": "with one noise for all (three hosts)",
+    "shared": "with shared noise (three hosts)",
     "two_hosts": "with the noise of two hosts",
 }
 
@@ -215,7 +215,7 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
         never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."
     if found.already:
         if found.surely:
-            return f"Larger budgets would not help: every owner that can gain for sure already does.{never}"
+            return f"Larger budgets would not help: every owner that can gain for sure already gains for sure.{never}"
         return (
             "Larger budgets would not help: every owner that can gain is already expected to gain, and the uncertainty "
             f"does not come from the noise.{never}"

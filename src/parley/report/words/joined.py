@@ -145,8 +145,8 @@ def verdict(chapter: Chapter, noise: str) -> str:
     return (
         f"With {noise}, joining is worth its price for {chapter.paying} of {count} owners (forecast: "
         f"{chapter.forecast_to_pay}). Joining saves {share(chapter.saved)} of the error on average (forecast: "
-        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count} owners. One and the same "
-        f"answer for all owners would be right for at most {chapter.constant}."
+        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count} owners. The same forecast "
+        f"for every owner would be right for at most {chapter.constant} owners."
     )
 
 
@@ -155,9 +155,9 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        "For comparison, a model fitted to the public sample needs no other owner. Used instead of the joint model, "
-        f"the public model saves {share(saved)} of the error on average, and more than the price for {paying} of "
-        f"{len(chapter.owners)} owners."
+        "For comparison, a model fitted to the public sample needs no other owner. Compared with each owner's model "
+        f"alone, the public model saves {share(saved)} of the error on average. The public model saves more than the "
+        f"price for {paying} of {len(chapter.owners)} owners."
     )
 
 
@@ -181,8 +181,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments no coalition lasts. Owners with many rows leave the coalition. The noise then weighs "
-            "more on the remaining owners, which leave too."
+            "Without payments no coalition lasts. Owners with many rows leave the coalition. The noise weighs more on "
+            "the remaining owners, so the remaining owners leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -190,7 +190,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     moved = (
         f"{money(paid_to.payment)} of it to {name}"
         if paid_to.participates
-        else f"and {name} still stays out, because its membership costs more than it is worth"
+        else f"and {name} still does not join, because its membership costs more than it is worth"
     )
     sentences.append(
         f"With contracts, {len(members)} of {count} owners join at ε = {number(members[0].epsilon, 3)} "
@@ -209,7 +209,7 @@ def large_owners_sentence(chapter: Chapter) -> str:
     if chapter.forecast_to_pay or chapter.paying:
         return (
             f"{names}: joining was expected to pay for {chapter.forecast_to_pay} of the banks and pays for "
-            f"{chapter.paying}."
+            f"{chapter.paying} of the banks."
         )
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (

@@ -59,12 +59,13 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
 def of_this_model(audit: ModelAudit) -> list[str]:
     """Explain how to read that table."""
     sentences = [
-        "Each area is compared with the area of the same attack, with the same rows as members, on models trained on "
-        "other halves of the rows (mean and 90% range). The last row needs no model: its attack separates members from "
-        "others by features and targets alone. If the 90% range or the last row reaches the area, the area says "
-        "nothing about membership. Otherwise the area is a sign of membership, not a proof.",
-        "ε does not bound the areas: members and others may follow different distributions, a difference that is not "
-        "private to any single row.",
+        "The audit compares each area with the area of the same attack on models trained on other halves of the rows "
+        "(mean and 90% range). The rows that count as members are the same. The attack in the last row needs no "
+        "model: the attack separates members from others by features and targets alone. If the 90% range or the last "
+        "row reaches the area, the area says nothing about membership. An area above the 90% range and the last row "
+        "is a sign of membership, not a proof.",
+        "ε does not bound the areas, because members and others may follow different distributions. A difference "
+        "between distributions is not private to any single row.",
     ]
     if audit.shadow_records < audit.records:
         sentences.append(
@@ -130,16 +131,17 @@ def tried(audit: ModelAudit) -> list[str]:
     how = (
         "at minimum cost and without noise, because no terms were given"
         if membership.claimed_epsilon is None
-        else f"under the terms with their noise, as if {audit.owner} were alone, so that no other rows hide its own"
+        else f"under the terms with their noise, as if {audit.owner} were alone, so that no other owner's rows hide "
+        f"the rows of {audit.owner}"
     )
     return [
         f"The audit mixed {audit.members} rows of the table with {audit.others} rows that could have been in the "
         f"table. {membership.shadows} shadow models were trained on random halves of the mixed rows{_filled(audit)}, "
         f"{how}. From the shadow models, three attacks learned how a model treats rows of its training table and other "
         f"rows. The attacks then ran on {membership.targets} other models, with thresholds chosen on further models.",
-        "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). The first uses models trained "
-        "with and without the row, the second only models trained without the row. The third attack has one attack "
-        "model per class (Shokri et al. 2017).",
+        "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). One likelihood attack uses "
+        "models trained with and without the row. The other likelihood attack uses only models trained without the "
+        "row. The third attack has one attack model per class (Shokri et al. 2017).",
         "The audited model was attacked in the same way. A single model gives no confidence level, because its rows "
         "depend on each other.",
     ]

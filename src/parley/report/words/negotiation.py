@@ -10,22 +10,22 @@ from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
 
 INTERPOLATION_NOTE = (
-    "Gains at the terms' budgets and without noise come from parley forecast. Gains in between are interpolated from "
-    "the joint model's cost. All gains assume that owners state their values truthfully. Test cost is the mean loss on "
-    "new rows: squared error for numbers."
+    "Gains at the terms' budgets and without noise come from parley forecast. Gains at other noise levels are "
+    "interpolated from the joint model's cost. All gains assume that owners state their values truthfully. Test cost "
+    "is the mean loss on new rows (for numbers, the squared error)."
 )
 
 VALUES_NOTE = (
     "Value is the worth of one unit of test cost to an owner, in money. Privacy cost is the owner's cost of each unit "
-    "of ε, in the same money. Only the owner knows both numbers."
+    "of ε, in the same money. Only the owner knows its value and its privacy cost."
 )
 VALUES_SHARED_NOTE = (
-    "Value and privacy cost are part of the terms, so everyone with the file can read both numbers. New numbers make "
-    "another agreement, whose release is debited again."
+    "Value and privacy cost are part of the terms, so everyone with the file can read both numbers. A new value or "
+    "privacy cost makes another agreement, whose release is debited again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
 TRUTHFUL = "Contracts (c) and truthful payments (t), for this quality or better"
-BREAK_EVEN_TITLE = "If all join, at the terms' own budgets"
+BREAK_EVEN_TITLE = "If all owners join at the budgets in the terms"
 
 
 def headline(result: Negotiation) -> str:
@@ -76,15 +76,18 @@ def moves(result: Negotiation) -> list[str]:
         who = "every owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
         more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(wishes) else ""
         top = max(useless, key=lambda wish: wish.most)
-        hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
+        hosts = "" if result.terms.noise.common else ', shared noise (privacy.noise = "shared")'
         better = (
-            f"Less noise could help: larger budgets of the others{hosts}, or more owners. Without any noise, the joint "
-            f"model would be worth {number(top.most, 3)} to {top.name}, whose privacy cost must stay below that worth."
+            f"Less noise could help: larger budgets of the other owners{hosts}, or more owners. Without any noise, "
+            f"the joint model would be worth {number(top.most, 3)} to {top.name}, whose privacy cost must stay below "
+            "that worth."
             if top.most > 0
             else "Without any noise the joint model would not be better either, so these terms leave nothing to gain. "
             "parley plan searches for better terms."
         )
-        sentences.append(f"At these budgets, the joint model is no better than an own model for {who}{more}. {better}")
+        sentences.append(
+            f"At these budgets, the joint model is no better than the model alone for {who}{more}. {better}"
+        )
     if willing and len(willing) < len(wishes):
         sentences.append(
             f"{', '.join(wish.name for wish in willing[:6])} would join without payment, but a joint model needs two "
@@ -188,10 +191,11 @@ def truthful_lines(result: Negotiation) -> list[str]:
     return [
         f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. {beside}.",
         "Under truthful payments, no owner gains by stating a false cost, whatever the others state. No owner that "
-        "states the truth loses. Both facts hold for gains interpolated between budgets.",
-        "Written terms have the budgets of (t). Forecast the written terms before signing: real gains may be smaller.",
-        "A negative payment is a fee from an owner that the model saves more than the owner asks. Under contracts, "
-        "members may join unpaid with another budget. Truthful payments offer one budget or none.",
+        "states the truth loses. Truthfulness and the absence of losses hold for gains interpolated between budgets.",
+        "Written terms have the budgets of truthful payments (t). Forecast the written terms before signing: real "
+        "gains may be smaller.",
+        "A negative payment is a fee. An owner pays the fee if the model saves it more than it asks. Under contracts, "
+        "members may join unpaid with another budget. Truthful payments offer each owner at most one budget.",
         "Truthful payments assume that values are known, that costs do not depend on the rows, and that owners do not "
         "agree on false statements.",
     ]
@@ -199,7 +203,7 @@ def truthful_lines(result: Negotiation) -> list[str]:
 
 def checked(result: Negotiation) -> str:
     """Say how close the result is to an equilibrium."""
-    return f"Checked: no owner can gain more than {number(result.largest_gain, 2)} by changing its own choice."
+    return f"Parley checked: no owner can gain more than {number(result.largest_gain, 2)} by changing its own choice."
 
 
 def adjacency(result: Negotiation) -> Adjacency:

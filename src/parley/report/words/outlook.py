@@ -21,7 +21,7 @@ ONE_OWNER_NOTE = (
 NOBODY_GAINS_VERDICT = (
     "Stay: no group of these owners gains enough to join. Each owner does as well with a model of its own."
 )
-GAIN_TITLE = "What joining saves each owner, in % of its test error alone"
+GAIN_TITLE = "What joining saves each owner, in % of the test error of its model alone"
 
 
 def verdict_sentence(outlook: Outlook) -> str:
@@ -105,7 +105,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
     rows = [[f"{view.rows:,} own rows of {owner.name}", "expected cost"]]
     rows.append([f"alone ({view.alone_model})", number(owner.alone)])
     rows.append(["joint: the unchanged model", number(owner.together)])
-    rows.append(["personal: the joint model, personalised with own rows", number(owner.personal)])
+    rows.append(["personal: the joint model, personalised with the owner's rows", number(owner.personal)])
     return rows
 
 
@@ -126,7 +126,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
     level = f"the test errs for {TEST_LEVEL:.0%} of owners whose rows do not differ"
     trees = {
         "boosted trees": "Boosted trees on the owner's rows beat a linear model, so joining can add little.",
-        "linear and trees": "Trees on the owner's rows correct both its own and the joint linear model.",
+        "linear and trees": "Trees on the owner's rows correct both the owner's linear model and the joint linear "
+        "model.",
     }
     sentences = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:

@@ -34,7 +34,7 @@ def planned_line(proposal: Proposal) -> str:
     """Say how good the planned choice is expected to be."""
     best = proposal.best
     if best is None:
-        return "NOT planned: no choice can be judged. Rounds, step and clip are defaults of unknown quality."
+        return "NOT planned: Parley could not judge any choice. Rounds, step and clip are defaults of unknown quality."
     return (
         f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
         "from the best model without privacy; 0 is best). After a change, run parley plan again."
@@ -99,9 +99,10 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         ]
     if scales:
         stats_command = (
-            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks with noise; debited"
+            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks owners with noise; debited"
         )
-        steps = [stats_command, f"parley plan {ready} --write {planned}  # how best to spend the rest", *steps]
+        plan_command = f"parley plan {ready} --write {planned}  # how best to spend the remaining budget"
+        steps = [stats_command, plan_command, *steps]
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
         *steps,
@@ -130,8 +131,8 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"One noise for all is better here. The same command with --hosts {names} writes terms with one noise. Any "
-        "three hosts are suitable if no two of them would collude."
+        f"Shared noise gives the better model. The same command with --hosts {names} writes terms with shared noise. "
+        "Any three hosts are suitable if no two of them would collude."
     ]
 
 
@@ -146,7 +147,7 @@ def columns_line(tried: Sequence[Tried]) -> str:
     line += f" Alternatives: {', '.join(judged)}." if judged else ""
     line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        line += " Cheaper alternatives differ only within the public sample's error."
+        line += " The differences to cheaper alternatives are within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return line + "".join(
         f" --kind {kind} chooses the cheaper model, but the model's worth to each owner cannot be forecast."

@@ -82,8 +82,8 @@ def ring_line(result: Result, name: str) -> str:
     if not result.terms.held_out_rows(name):
         return spent_words
     return (
-        f"{spent_words}\nTo see whether the model is better for {name}, score it on own held-out rows: parley score "
-        f"MODEL TERMS --owner {name} --data TABLE"
+        f"{spent_words}\nTo see whether the model is better for {name}, score the model on the owner's held-out rows: "
+        f"parley score MODEL TERMS --owner {name} --data TABLE"
     )
 
 
@@ -116,8 +116,8 @@ def consensus_line(result: Result) -> str | None:
         return None
     far = number(result.consensus_error, 3)
     return (
-        f"There is no centre. The owners' own parameters lie up to {far} from their mean, which is the model "
-        "(consensus error)."
+        f"The owners trained without a centre. The parameters of single owners lie up to {far} from the model, the "
+        "mean of all owners' parameters (consensus error)."
     )
 
 
@@ -168,7 +168,11 @@ def useless_line(result: Result) -> str | None:
     for name in SAME_FOR_ALL:
         value, free = result.metrics.get(name), result.optimal_metrics.get(name)
         if value is not None and value < 0:
-            too = " The model without privacy is worse, too." if free is not None and free < 0 else ""
+            too = (
+                " The model without privacy is also worse than always predicting the mean."
+                if free is not None and free < 0
+                else ""
+            )
             return f"This model is worse than always predicting the mean: its held-out {name} is below 0.{too}"
     return None
 
@@ -244,9 +248,9 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the noise hides the moments, so the moments were regularised. The model is pulled towards "
-        "0 in that direction, where intervals mean little. A constant with one column per category name always has "
-        "this effect, because the columns add up to the constant."
+        " In some direction the noise hides the moments, so Parley regularised the moments. The model is pulled "
+        "towards 0 in that direction, where intervals mean little. A constant with one column per category name "
+        "always has this effect, because the columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -263,7 +267,7 @@ def _clip_words(result: Result) -> str:
         else f" The clip of {number(clip)} may clip some records."
     )
     if free is None:
-        return sentence + " Bounds for every column would give a clip that clips no record."
+        return sentence + " With bounds for every column, Parley could compute a clip that clips no record."
     largest = number(free.value, 3, side="above")
     return (
         sentence + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
@@ -325,7 +329,8 @@ def release_lines(
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
     done = "the model is the same as before" if repeated else "the model is released"
     return [
-        f"Done: {done}. A release does not show how good the model is; each owner's own rows do.",
+        f"Done: {done}. A release does not show how good the model is; each owner's own rows show how good the model "
+        "is.",
         f"Written: {written}",
         f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "The model was not saved. The same command with --save model.json writes the model from stored answers, at no "

@@ -24,8 +24,8 @@ WAY_LABELS = {
 }
 
 COMPARISON_NOTE = (
-    "The models alone and personal come from the same procedure (parley refine). The model alone starts from the "
-    "public fit, if any."
+    "The model alone and the personal model come from the same procedure (parley refine). The model alone starts from "
+    "the public fit, if any."
 )
 
 
@@ -47,7 +47,8 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 SAME_PEOPLE_WARNING = (
     "Rows are held out one by one, so a person with several rows can be in training and in scoring. The overlap "
-    "flatters every model, and models on own rows most. For new people, joining may save more than these figures."
+    "of people flatters every model, and models fitted to own rows most. For new people, joining may save more than "
+    "these figures show."
 )
 
 
@@ -81,15 +82,15 @@ def headline(verdict: Verdict) -> str:
     gain = verdict.personal_gain
     if verdict.one_class:
         return (
-            f"{verdict.owner}'s own rows have only one class, so there is nothing to compare with. The joint model "
-            f"costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
+            f"{verdict.owner}'s own rows have only one class, so the joint model cannot be compared with a model "
+            f"alone. The joint model costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
         )
     if gain.low == gain.high == 0:
         return f"Joining changes nothing on {verdict.owner}'s own rows: its personal model is {own}.{_few(verdict)}"
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
-            f"Joining makes no significant difference on {verdict.owner}'s own rows: with and without the others its "
-            f"model is {own}. Joining saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
+            f"Joining makes no significant difference on {verdict.owner}'s own rows: with and without the other "
+            f"owners, its model is {own}. Joining saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
         )
     sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be chance."
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
@@ -116,13 +117,14 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     worse = sum(v.personal_gain.high < 0 for v in verdicts)
     joint = sum(v.gain > 0 for v in verdicts)
     few = sum(v.rows < FEW_HELD_OUT_ROWS for v in verdicts)
-    rests = f" {counted(few, 'verdict rests', 'verdicts rest')} on fewer than {FEW_HELD_OUT_ROWS} rows." if few else ""
+    use = counted(few, "verdict uses", "verdicts use")
+    rests = f" {use} fewer than {FEW_HELD_OUT_ROWS} held-out rows." if few else ""
     rests += f" {SAME_PEOPLE_WARNING}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
         f"with a personal model on their own held-out rows. {counted(better, 'owner')} "
         f"{'gains' if better == 1 else 'gain'} on average and {worse} {'loses' if worse == 1 else 'lose'} "
-        f"significantly. The unchanged joint model beats the own model of {counted(joint, 'owner')}.{rests}"
+        f"significantly. The unchanged joint model beats the model alone of {counted(joint, 'owner')}.{rests}"
     )
 
 
@@ -140,7 +142,9 @@ def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
 def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     """Say which personal model was chosen."""
     if how.chosen == "joint":
-        return f"{owner}'s personal model is the joint model: on its own rows no other model is shown to be better."
+        return (
+            f"{owner}'s personal model is the joint model: on the owner's rows, no other model is shown to be better."
+        )
     parts = " and ".join(
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
@@ -166,7 +170,7 @@ def _usual(verdict: Verdict) -> str:
 
 
 def _few(verdict: Verdict) -> str:
-    return f" The verdict rests on only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
+    return f" The verdict uses only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
 
 
 def owners_scores(scores: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:

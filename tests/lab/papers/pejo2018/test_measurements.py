@@ -108,7 +108,7 @@ def test_without_privacy_all_mechanisms_are_one():
 @pytest.mark.parametrize("mechanism", ["unbounded", "unbounded-published"])
 def test_a_matrix_that_would_blow_up_is_refused_before_anything_is_learned(mechanism):
     steps = []
-    with pytest.raises(GuaranteeError, match=r"about .* ratings of 300 x 80 cells and need .* GB"):
+    with pytest.raises(GuaranteeError, match=r"about .* ratings in a matrix of 300 x 80 cells and need .* GB"):
         privacy_curves(
             planted(), ["hide", mechanism], 1, RULE, lambda done, total: steps.append(done), both=True, memory=1e5
         )
