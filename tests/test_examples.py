@@ -39,7 +39,7 @@ json.dumps(found, allow_nan=False)
 assert (found["record_bound"], found["clips"], found["norm"]) == (None, False, "l1")
 assert found["sensitivity"] > 0
 said = " ".join(acceptance_summary(owner, agreement))
-assert "A person changes an answer by at most 0.00025; the noise has scale" in said
+assert "A person changes an answer by at most 0.00025. The noise has scale" in said
 assert "counts at most" not in said
 assert find_warnings(owner, agreement) == []
 """

@@ -67,7 +67,7 @@ def test_large_compositions_do_not_exhaust_the_machine():
         json.loads(budget("compose", "laplace:epsilon=1e-8,count=1000000000000", "-d", 1e-5, "--json"))["epsilon"]
         > 0.02
     )
-    assert "midway" in budget("compose", "gaussian:multiplier=1,sampling=0.1", "-d", 1e-5)
+    assert "half the sensitivity" in budget("compose", "gaussian:multiplier=1,sampling=0.1", "-d", 1e-5)
 
 
 def test_calibrate_goes_both_ways():

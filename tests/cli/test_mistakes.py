@@ -115,7 +115,7 @@ MISTAKES = {
         "no rows below its header",
     ),
     "a column twice": (("init", "again.csv", *INIT[2:]), "more than once"),
-    "a private table as the public sample": ((*INIT, "--public", "south.csv"), "nobody's private rows"),
+    "a private table as the public sample": ((*INIT, "--public", "south.csv"), "is the private table south.csv"),
     "a public sample that is not there": ((*INIT, "--public", "publik.csv"), "no such file"),
     "terms over a table": (
         (*PUBLIC[:6], "--public", "public.csv", "--write", "north.csv"),

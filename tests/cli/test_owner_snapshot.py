@@ -232,7 +232,7 @@ def test_terms_are_drafted_from_a_query_then_forecast_simulated_and_scored_from_
         run("init", *wrong, *database[:-1], home / "bank-b")
     assert not (home / "bank-b").exists()
     for few in (("--uri", "sqlite:x"), ()):
-        with pytest.raises(SettingError, match=r"expected all four or none|or --uri"):
+        with pytest.raises(SettingError, match=r"expected all four or none|private table, --uri"):
             run("init", *how, *few)
 
 

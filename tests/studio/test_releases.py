@@ -288,7 +288,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert "A bin is read from" in page
     assert len(re.findall("<td>4</td><td>[^<]*</td><td>5</td>", page)) == 2
     form = {**shown(client, **place, lifetime="9"), "ready": "ready"}
-    assert "agree" in client.post("/train/release/start", data=form, headers=PROOF).text
+    assert "I have read what this release spends" in client.post("/train/release/start", data=form, headers=PROOF).text
     assert not (folder / "books").exists()
     address = client.post("/train/release/start", data={**form, "agreed": "on"}, headers=PROOF).headers["hx-redirect"]
     job = finished(Job(folder / ".jobs" / address.rpartition("/")[2]))
@@ -348,7 +348,7 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
     assert "hx-redirect" in client.post(then, headers=PROOF).headers
     assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all", "--json"], True)]
     (folder / "terms.toml").write_text(clinic_terms(title="Others"))
-    assert "changed meanwhile" in client.post(then, headers=PROOF).text
+    assert "the file now holds terms" in client.post(then, headers=PROOF).text
     assert len(commands) == 1
 
 

@@ -85,7 +85,7 @@ def init_command(
     ] = None,
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
     score_epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Share of every epsilon for one released score of the model.")
+        float | None, typer.Option(metavar="EPS", help="Part of each epsilon for one released score of the model.")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the terms.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,

@@ -254,7 +254,7 @@ def test_shadow_models_are_as_large_as_the_model(many):
         audit
     )
     assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
-    assert "1,700 other rows of the table" in membership_page(audit)
+    assert "1,700 of the table" in membership_page(audit)
 
 
 def test_of_a_larger_table_nothing_is_said(many):

@@ -217,7 +217,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
         == "stay"
     )
     assert "of draws fall below the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
-    assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
+    assert "expected both options or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
 
 
 def test_the_terms_own_price_decides(tmp_path):

@@ -26,7 +26,7 @@ from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}
-HUGE = "its answer to round {} is larger than the agreed bound plus noise can explain"
+HUGE = "the answer to round {} is larger than the agreed bound plus noise can explain"
 
 
 @pytest.fixture
