@@ -94,7 +94,7 @@ def test_a_slider_moves_the_forecast_at_once_and_a_whole_one_follows(client, fol
     loud, quiet = changed(client, **{"epsilon.0": "0.1"}).text, changed(client, **{"epsilon.0": "5"}).text
     assert fitness(loud) > fitness(quiet)
     assert 'id="gain-0"' in quiet
-    assert "can become" in quiet
+    assert "can rise to at most" in quiet
     whole = client.get(re.search(r"/play/whole\?turn=\d+", quiet).group(0)).text
     assert fitness(whole) == pytest.approx(fitness(quiet), rel=1e-3)
     assert "The full forecast" in whole

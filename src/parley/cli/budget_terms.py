@@ -49,7 +49,7 @@ def caption(terms: Terms) -> str:
         "Every bound holds for an owner's worst table and an adversary who knows all other tables. 'Bits known' is "
         "the mutual information between that table"
         if whole
-        else "Every bound holds for the worst person and an adversary who knows all other records. 'Bits known' is the "
+        else "Every bound holds for every person and for an adversary who knows all other records. 'Bits known' is the "
         "mutual information between that person's records"
     )
     shared = (

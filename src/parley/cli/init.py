@@ -21,7 +21,9 @@ def init_command(
         list[str] | None,
         typer.Option(metavar="NAME=RECORDS", help="Owner whose table is elsewhere; ,EPS sets its epsilon. Repeatable."),
     ] = None,
-    public: Annotated[Path | None, typer.Option(metavar="FILE", help="Public sample of the same kind of rows.")] = None,
+    public: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Public sample with rows like the private rows.")
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(metavar="EPS", help="Epsilon of every owner. Default: a question that suggests 1.")
     ] = None,
@@ -47,7 +49,7 @@ def init_command(
     ] = None,
     event: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="With --kind survival: the column with 1 if the event happened."),
+        typer.Option(metavar="COLUMN", help="With --kind survival: the column that is 1 for an event."),
     ] = None,
     periods: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")

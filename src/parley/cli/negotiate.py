@@ -45,7 +45,7 @@ def negotiate_command(
         Path | None, typer.Option(metavar="FILE", help="Draw the payoffs by budget, and the quality by spending.")
     ] = None,
     plot_owners: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the payoff of joining by the number of owners.")
+        Path | None, typer.Option(metavar="FILE", help="Plot the payoff of joining against the number of owners.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the negotiation (.html), with its figures.")

@@ -90,8 +90,8 @@ def summary(thing: Any) -> Summary:
     a          400                1
     b           90              0.5
     <BLANKLINE>
-    ε = 0.5 means: a 50.0% belief about one person can become 62.3% at most.
-    ε = 1 means: a 50.0% belief about one person can become 73.2% at most.
+    ε = 0.5 means: a 50.0% belief about one person can rise to at most 62.3%.
+    ε = 1 means: a 50.0% belief about one person can rise to at most 73.2%.
     """
     several = list(thing) if isinstance(thing, Sequence) and not isinstance(thing, str) else []
     if several and all(isinstance(each, Verdict) for each in several):

@@ -18,7 +18,7 @@ EXIT_FILE_BYTES = (
     8192  # bytes of `exit.json`, on the disk before the job starts: how it ended can be said when the disk is full
 )
 MAX_UNLOGGED_CHARS = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
-NOT_BEGUN = "The studio ended before this job began; nothing ran."
+NOT_BEGUN = "The studio stopped before this job started, so nothing ran. Start the job again."
 NOT_KEPT = "The command ended, but its output could not be saved: the disk is full or not writable."
 
 

@@ -212,7 +212,7 @@ class Model(Section):
         if self.components is not None and self.public is None:
             raise ValueError("components|needs a `public` sample: PCA never reads private data")
         if self.preparation is not None and self.public is None and self.basis is None:
-            raise ValueError("preparation|needs a `public` sample or a `basis`; otherwise there are no numbers to pin")
+            raise ValueError("preparation|needs a `public` sample or a `basis`; without them there are no constants")
         self._can_read()
         self._can_scale()
         self._check_column_transformations()
@@ -341,7 +341,7 @@ class Model(Section):
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
             raise ValueError(
                 f"categories.{self.target}|expected two names, one of them the name in model.positive; "
-                "otherwise leave the key out"
+                "or remove the key"
             )
 
 

@@ -105,8 +105,8 @@ class Scrutiny:
             due = float(self.cost(statement.answered, fewest))
             raise ContradictionError(
                 f"{self.owner}: the owner reports epsilon {float(statement.spent):g} spent by round "
-                f"{statement.answered}, but the terms require {'at least ' if self._gaps else ''}{due:g}. Its answers "
-                "are not debited as agreed, or its ledger was rolled back"
+                f"{statement.answered}, but the terms require {'at least ' if self._gaps else ''}{due:g}. The owner "
+                "did not debit its answers as agreed, or its ledger was rolled back"
             )
 
     def cost(self, answered: int, answers: int) -> Fraction:

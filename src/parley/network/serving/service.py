@@ -345,7 +345,7 @@ class Patience:
             until = max(self._until.get(name, 0.0) for name in caller.party)
             if until > self._clock() + (WASTED_AT_ONCE - 1) * WASTED_INTERVAL_S:
                 raise Refusal(
-                    "too many proposals of this learner were refused or withdrawn; wait at least "
+                    "too many proposals from this learner were refused or withdrawn; wait at least "
                     f"{WASTED_INTERVAL_S:g} seconds"
                 )
 

@@ -383,7 +383,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
         lines.append(_harm_sentence(content["harm"]))
     return [
         *lines,
-        "Every bound holds for the worst person and an adversary who knows all other records. Two tables are "
+        "Every bound holds for every person and for an adversary who knows all other records. Two tables are "
         f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]
 

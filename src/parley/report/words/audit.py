@@ -110,7 +110,7 @@ def learned(audit: Audit) -> list[str]:
     if audit.holds:
         sentences.append(
             f"At {first.confidence:.0%} confidence, jointly for all owners, the true ε is at least the proved ε. The "
-            "larger lower bound holds if the noise follows the claimed law. The claimed ε is an upper bound."
+            "larger lower bound holds if the noise follows the claimed distribution. The claimed ε is an upper bound."
         )
     return [*sentences, *unseen(audit)]
 
@@ -272,7 +272,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     findings = [
         first,
         f"{verdict.guesses.places} coin flips decided the content of {tables}. From the answers to "
-        f"{counted(verdict.rounds, 'question')} the attack guessed {verdict.guesses.made} of the flips. At "
+        f"{counted(verdict.rounds, 'question')}, the attack guessed {verdict.guesses.made} of the flips. At "
         f"{verdict.confidence:.0%} confidence, the true ε is at least the value in the table."
         + (
             ""

@@ -55,7 +55,7 @@ def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
     try:
         (words,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
     except csv.Error:
-        raise SettingError(f"{what}: expected names between commas, {QUOTING_HINT}") from None
+        raise SettingError(f"{what}: expected names separated by commas, {QUOTING_HINT}") from None
     return tuple(word.strip() for word in words if word.strip())
 
 

@@ -211,6 +211,6 @@ def meaning_words(epsilon: float, delta: float, unit: str = "person") -> str:
             else ""
         )
         believed, becomes = percent(content["prior"]), percent(posterior["high"], "above")
-        return f"a {believed} belief about one {unit} can become {becomes} at most{chance}"
+        return f"a {believed} belief about one {unit} can rise to at most {becomes}{chance}"
     detection = percent(content["detection_at_5_percent_false_alarms"], "above")
-    return f"an attack with 5% false alarms succeeds in {detection} of cases at most"
+    return f"an attack with 5% false alarms succeeds in at most {detection} of cases"

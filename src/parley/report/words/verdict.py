@@ -25,7 +25,7 @@ WAY_LABELS = {
 
 COMPARISON_NOTE = (
     "The model alone and the personal model come from the same procedure (parley refine). The model alone starts from "
-    "the public fit, if any."
+    "the public sample's fit, if there is one."
 )
 
 

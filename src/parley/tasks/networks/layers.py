@@ -169,7 +169,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
         [(key, value.shape) for layer in layers for key, value in layer.named_parameters()] for layers in ([part], made)
     )
     if held != fresh:
-        raise _refused(part, name, "the layer's parameters differ from its settings")
+        raise _refused(part, name, "the layer's parameters differ from its settings in name or shape")
     own = {id(parameter) for parameter in part.parameters()}
     if len(own) < len(held) or own & seen:
         raise _refused(part, name, "the layer shares parameters with another layer")

@@ -98,7 +98,7 @@ class RatingsModel(Model):
                 f"{numbers:,}"
             )
         if self.radius is not None and self.radius > LARGEST_ITEM:
-            raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
+            raise ValueError(f"radius|expected at most {LARGEST_ITEM:g}, the largest norm of an item's factors")
         if self.regularisation is not None and not self.regularisation > 0:
             raise ValueError(
                 "regularisation|expected a number above 0; otherwise a user with few ratings has no factors"
@@ -115,7 +115,7 @@ class RatingsModel(Model):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
-            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users; otherwise leave the key out")
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or no such key")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"
