@@ -79,7 +79,7 @@ def test_kinds_of_noise_stand_side_by_side(folder):
     asked = ("forecast", folder / "two.toml", "--pilot", folder / "pilot.csv", "--plan", "--details")
     shown = " ".join(invoke(*asked).output.split())
     assert "with each kind of noise" in shown
-    assert "with three hosts and one noise for all" in shown
+    assert "with three hosts and shared noise" in shown
     assert "Expected test cost" in shown
 
 

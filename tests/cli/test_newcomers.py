@@ -120,7 +120,7 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     ("changes", "hint"),
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
-        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--force asks a"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--force asks anyway"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},

@@ -265,7 +265,7 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
     if isinstance(mechanism, SharedNoise):
         if safe:
             raise GuaranteeError(
-                "safe: not available for one noise for all, which hosts draw; this function draws noise as in studies"
+                "safe: not available for shared noise, which hosts draw; this function draws noise as in studies"
             )
         return _sums(mechanism)
     kind = mechanism

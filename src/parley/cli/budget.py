@@ -88,7 +88,7 @@ def explain(
     terms: Annotated[
         Path | None,
         typer.Option(
-            "--terms", metavar="TERMS", help="Explain what these terms promise each owner's people; give no epsilon."
+            "--terms", metavar="TERMS", help="Explain what these terms promise each owner's people. Not with --epsilon."
         ),
     ] = None,
     prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,

@@ -46,8 +46,8 @@ def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
-        "Every bound holds for an owner's worst table and an adversary who knows all other tables. 'Bits known' is "
-        "the mutual information between that table"
+        "Every bound holds for every table of an owner and for an adversary who knows all other tables. 'Bits "
+        "known' is the mutual information between that table"
         if whole
         else "Every bound holds for every person and for an adversary who knows all other records. 'Bits known' is the "
         "mutual information between that person's records"

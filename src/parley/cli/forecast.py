@@ -30,7 +30,9 @@ def forecast_command(
     ] = None,
     inside: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Show this private table's inside view, for yourself. Needs --owner."),
+        typer.Option(
+            metavar="TABLE", help="Show this private table's inside view; nothing leaves this machine. Needs --owner."
+        ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
     differences: Differences = None,

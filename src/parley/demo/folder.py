@@ -40,7 +40,7 @@ step = 1.2
 mechanism = "gaussian"
 delta = 1e-6
 clip = 15.34                    # a larger gradient of a record is scaled down to this norm
-noise = "shared"                # one noise for all, drawn by three hosts; no host knows the noise
+noise = "shared"                # drawn by three hosts for all owners; no host knows the noise
 """,
     OWN_NOISE_FILE: """\
 [learning]

@@ -130,9 +130,7 @@ def check_asynchronous(terms: CheckableTerms) -> None:
             "learning.momentum|not allowed with staleness: answers of different ages have no common direction"
         )
     if terms.noise.summed:
-        raise ValueError(
-            "privacy.noise|expected 'each-owner' with staleness: one noise for all needs all answers at once"
-        )
+        raise ValueError("privacy.noise|expected 'each-owner' with staleness: shared noise needs all answers at once")
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(
             "learning.staleness|not allowed with participation or strides: owners.answers states how often each owner "

@@ -135,7 +135,7 @@ def check_hosts(terms: CheckableTerms) -> None:
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
             f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "
-            "hosts draw one noise that no host knows. Two hosts each add a full noise. Owners and the learner may be "
+            "hosts draw noise that no host knows. Two hosts each add a full noise. Owners and the learner may be "
             "hosts"
         )
 

@@ -158,7 +158,7 @@ def _foreseen_gains(expected: Forecast) -> Iterator[Part]:
 
 def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield Grid(joined.outcome_rows(one, own), "Error that joining saves, in % of the error without joining")
-    yield Line(f"\n{joined.verdict(one, 'one shared noise')}", "bold")
+    yield Line(f"\n{joined.verdict(one, 'shared noise')}", "bold")
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(

@@ -297,7 +297,7 @@ REFUSED = [
     ({"learning__horizon": 10**6}, "answers from all owners together"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},
-        "one noise for all needs all answers",
+        "shared noise needs all answers",
     ),
 ]
 

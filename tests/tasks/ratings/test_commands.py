@@ -196,6 +196,7 @@ def test_an_owners_own_commands_say_what_they_miss(folder):
     recommend = ["recommend", *asked, "--data", folder / "north.csv"]
     nobody = str(run(*recommend, "--user", "4711").exception)
     assert "the column 'who' of" in nobody
+    assert "has no such user" in nobody
     assert "north.csv" in nobody
     nothing = str(run(*recommend, "--user", "user 0-3", "--item", "flim 3").exception)
     assert "did you mean 'film 3'?" in nothing

@@ -159,7 +159,8 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError(
-            "owner.toml: hosts: expected each host's address, because under these terms the owner sends shares to hosts"
+            "owner.toml: expected `hosts`, `listen` and `identity`: under these terms the owner sends shares to hosts "
+            "over a network, which requires certificates"
         )
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)

@@ -88,7 +88,7 @@ def open_host(folder: Path, name: str, listen: str) -> HostSettings:
     """Write the settings and make an empty journal, or neither."""
     path = folder / "host.toml"
     if path.exists():
-        raise SettingError(f"{path}: the journal already exists; a host has one journal")
+        raise SettingError(f"{path}: the file already exists; a host has one journal")
     make_folder(folder)
     create(path, SETTINGS_TEMPLATE.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
     try:

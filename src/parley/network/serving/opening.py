@@ -42,7 +42,7 @@ listen = {listen}           # for learners with certificates; without it, off th
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read and keep pieces of a folder's table
 
-# [hosts]                     # for terms with one noise for all: the hosts' addresses
+# [hosts]                     # for terms with shared noise: the hosts' addresses
 # host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}  # its only key (parley certs show)
 # host-b = "host-b.example:7444"                                               # whoever is certified under this name
 # host-c = "host-c.example:7444"

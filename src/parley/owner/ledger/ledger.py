@@ -170,7 +170,7 @@ class Ledger:
         if len(found) != SECRET_BYTES:
             raise LedgerError(
                 f"{path}: the file is damaged; restore or remove the file. Without the file, unfinished rounds with "
-                "one noise for all are aborted"
+                "shared noise are aborted"
             )
         return found
 

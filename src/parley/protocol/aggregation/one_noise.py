@@ -31,8 +31,8 @@ class SharedLaws:
         every = [question for questions in self.questions for question in questions]
         if any(question.together > 1 or question.most_releases > 1 for question in every):
             raise GuaranteeError(
-                "noise: hosts draw noise for each answer separately; the terms need one noise for several answers, or "
-                "noise in every local step"
+                "noise: hosts draw noise for each answer separately; the terms need noise for several answers "
+                "together, or noise in every local step"
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:

@@ -127,7 +127,7 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
     sections = [
         Section(
             "Who gains, and by how much?",
-            [verdict(shared, "one shared noise"), verdict(separate, "each owner's own noise")],
+            [verdict(shared, "shared noise"), verdict(separate, "each owner's own noise")],
             figure=svg(picture),
         ),
         Section(

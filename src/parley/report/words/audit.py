@@ -16,8 +16,8 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "The audit tried no other pairs of tables. The audit did not test the digits of the exact samplers, the "
-    "timing of answers, or whether a category name that only one person has can leave the owner. An audit of the "
+    "The audit ran the attack on no other pairs of tables. The audit did not test the digits of the exact samplers, "
+    "the timing of answers, or whether a category name that only one person has can leave the owner. An audit of the "
     "served owner (parley audit --served) tests the daemon and the network. If the terms name hosts, this audit also "
     "tests their view. A small lower bound on ε proves nothing. Proofs show that the noise covers every pair of "
     "tables (docs/guarantee.md)."

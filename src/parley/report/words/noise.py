@@ -54,21 +54,21 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
         )
     if not times > 1:
         return (
-            "One noise for all would be worse, because it must serve the smallest ε. Each owner's own noise is better "
+            "Shared noise would be worse, because it must serve the smallest ε. Each owner's own noise is better "
             "under these terms."
         )
     before, after = (_gaining(kind) for kind in (own, shared))
-    hosts = "" if hosted else '. For one noise for all, name three hosts (or two) and set privacy.noise = "shared"'
+    hosts = "" if hosted else '. For shared noise, name three hosts (or two) and set privacy.noise = "shared"'
     if not after:
         return (
-            f"No owner is expected to gain by joining, with either kind of noise. One noise for all makes ψ "
+            f"No owner is expected to gain by joining, with either kind of noise. Shared noise makes ψ "
             f"{number(times, 3)} times smaller."
         )
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "none", f"{after} of {len(shared['gains'])}"
-        return f"Owners expected to gain: {few} with each owner's own noise, {all_of} with one noise for all{hosts}."
+        return f"Owners expected to gain: {few} with each owner's own noise, {all_of} with shared noise{hosts}."
     gaining = f"{after} of {len(shared['gains'])} {'is' if after == 1 else 'are'} expected to gain with either kind"
-    return f"One noise for all makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
+    return f"Shared noise makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
 
 
 def _gaining(kind: Mapping[str, Any]) -> int:
@@ -84,16 +84,16 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = shared["best"]
     if best is None:
-        return ["With one noise for all, no choice can be judged, so no choice was made."]
+        return ["With shared noise, Parley could judge no choice, so it made no choice."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
-        f"The best choice with three hosts and one noise for all is {best['algorithm']}, {best['mechanism']} noise at "
+        f"The best choice with three hosts and shared noise is {best['algorithm']}, {best['mechanism']} noise at "
         f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}, with ψ = "
         f"{number(best['relative_fitness'])}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
-             f"{number(shared['expected_cost'], 5)} with one for all."]
+             f"{number(shared['expected_cost'], 5)} with shared noise."]
             if plan["expected_cost"] is not None
             else []
         ),
@@ -109,8 +109,8 @@ def two_hosts(owners: int) -> str:
             "The noise is even larger if the owners' ε differ (or their rows, if the unit of privacy is an owner)."
         )
     return (
-        f"Two hosts instead of three add twice the variance of one noise. The own noise of {owners} equal owners has "
-        f"{number(owners / 2)} times that variance, or less if the owners' ε differ."
+        f"Two hosts instead of three add twice the variance of shared noise. The own noise of {owners} equal owners "
+        f"has {number(owners / 2)} times that variance, or less if the owners' ε differ."
     )
 
 

@@ -44,8 +44,8 @@ class PlantForecast:
         """Say in one sentence what to do."""
         if self.together is None:
             sentence = (
-                "The noise would hide the plant: use more trajectories, larger budgets, tighter bounds, or one noise "
-                "for all."
+                "The noise would hide the plant: use more trajectories, larger budgets, tighter bounds, or shared "
+                "noise."
             )
         elif not self.gainers:
             sentence = "Every owner estimates its plant better alone."

@@ -149,9 +149,7 @@ def noise_words(terms: Terms, bin_from: float, name_from: Mapping[str, float]) -
     """Say what the noise lets be seen."""
     sentence = f"A bin is read from {percent(bin_from)} of all rows on"
     if not name_from:
-        return (
-            f"{sentence}; names are not asked for, because these terms have no delta for names, or one noise for all."
-        )
+        return f"{sentence}; names are not asked for, because these terms have shared noise or no delta for names."
     name, smallest_share = min(name_from.items(), key=lambda each: each[1])
     if not smallest_share < 1:
         return f"{sentence}; no table is large enough to release a name."

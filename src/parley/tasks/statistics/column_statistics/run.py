@@ -131,7 +131,7 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
         return
     rows = sum(part.records for part in terms.owners)
     none = "none of which could be read" if clear_share >= 1 else "little of which could be read"
-    hosts = "" if terms.noise.summed else ", let hosts draw one noise for all"
+    hosts = "" if terms.noise.summed else ", let hosts draw shared noise"
     enough = number(1.1 * clear_share / max_share * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "

@@ -107,6 +107,12 @@ def noise_words(result: "CountsResult") -> str:
         if result.rate is None
         else f"a record lies in each cell with a chance of {percent(result.rate)}, the same for every cell"
     )
+    guess = (
+        f"The best guess is the median of the possible counts, if {believed} beforehand."
+        if result.medians
+        else "The noise is too wide for more than a rough guess: the best guess is the released count, cut to possible "
+        "counts."
+    )
     steps = (
         " A step includes its lower end but not its upper end; the last step includes both ends."
         if result.asked.model.kind == "histogram" and result.asked.model.target in result.asked.model.bounds
@@ -114,6 +120,6 @@ def noise_words(result: "CountsResult") -> str:
     )
     return (
         f"The noise has a standard deviation of {number(result.deviation, 3)} records in every cell. 'Within' holds in "
-        f"95 of 100 cases for each cell by itself. The best guess is the median of the possible counts, if {believed} "
-        f"beforehand. The best guess follows from the release and costs nothing more.{steps}"
+        f"95 of 100 cases for each cell by itself. {guess} The best guess "
+        f"follows from the release and costs nothing more.{steps}"
     )

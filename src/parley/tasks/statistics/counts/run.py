@@ -167,6 +167,7 @@ class CountsResult:
     cells: tuple[CellCount, ...]
     owners: Mapping[str, tuple[float, ...]]  # each owner's own noisy counts; nobody's where one noise protects all
     deviation: float  # of the noise in a cell of all owners together
+    medians: bool  # whether guesses are medians; else the noise is too wide to tabulate, and they are the cut counts
     rate: float | None  # what was believed beforehand: which share of the records a cell has; None: every count alike
     spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
     released: bool
@@ -219,7 +220,16 @@ def counts_result(answers: Asked, rate: float | None = None) -> CountsResult:
     seen = {} if setup.terms.noise.summed else dict(zip(setup.schedule.names, map(tuple, own.tolist()), strict=True))
     cells = tuple(_cell(name, value, records, law, deviation, prior) for name, value in zip(names, noisy, strict=True))
     return CountsResult(
-        setup.terms, records, cells, seen, deviation, rate, answers.spent, answers.released, answers.seconds
+        setup.terms,
+        records,
+        cells,
+        seen,
+        deviation,
+        law is not None,
+        rate,
+        answers.spent,
+        answers.released,
+        answers.seconds,
     )
 
 
