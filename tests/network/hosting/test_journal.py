@@ -70,7 +70,7 @@ def test_something_else_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "j") as db:
         db.execute("CREATE TABLE other (x)")
     db.close()
-    with pytest.raises(LedgerError, match="not a host's journal"):
+    with pytest.raises(LedgerError, match="expected a host's journal"):
         Journal(tmp_path / "j")
 
 
