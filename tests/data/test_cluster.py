@@ -13,6 +13,7 @@ import time
 import cloudpickle
 import numpy as np
 import pytest
+from dask_processes import close_left_open
 from samples import class_table, make_terms, regression_table
 from typer.testing import CliRunner
 
@@ -47,9 +48,8 @@ class Weighed(cluster.Cluster):
 
 @pytest.fixture(scope="module", autouse=True)
 def collected():
-    """Sockets that the library left open are collected where warnings of them are ignored, not in a later test."""
     yield
-    gc.collect()
+    close_left_open()
 
 
 @pytest.fixture(scope="module")

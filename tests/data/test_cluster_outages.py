@@ -1,12 +1,12 @@
 """A Dask scheduler and its worker, in processes of their own, are cut off, lost and started again at the same
 addresses."""
 
-import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from dask_processes import DaskProcesses, close_left_open
 from samples import class_table, make_terms, regression_table
 
 import parley
@@ -22,15 +22,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own thread
 
 @pytest.fixture(scope="module", autouse=True)
 def collected():
-    """Sockets that the library left open are collected where warnings of them are ignored, not in a later test."""
     yield
-    gc.collect()
+    close_left_open()
 
 
 @pytest.fixture(scope="module")
 def dask():
-    from dask_processes import DaskProcesses
-
     with DaskProcesses() as made:
         yield made
 

@@ -4,7 +4,6 @@ Premise T2: Places are public and equal in neighbouring tables, whatever cells h
 files, row groups, batches and recordings. Columns that name folders count as public.
 """
 
-import gc
 import threading
 import time
 import traceback
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dask_processes import close_left_open
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
@@ -336,4 +336,4 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(SettingError, match="no Dask scheduler answers"), cluster.joined("tcp://127.0.0.1:1"):
         raise AssertionError
-    gc.collect()  # sockets that the library left open, while warnings of them are ignored
+    close_left_open()

@@ -2,11 +2,13 @@
 and what passes between them and others can be cut."""
 
 import contextlib
+import gc
 import select
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 SCHEDULER = """
 import asyncio, distributed
@@ -107,3 +109,19 @@ class DaskProcesses:
         process = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True)
         self._processes.append(process)
         return int(process.stdout.readline())
+
+
+def close_left_open(seconds=10.0):
+    """Close the sockets that Dask's library leaves open, where warnings of them are ignored: garbage that is collected
+    later fails another test. Loops that end meanwhile have this long to close their own."""
+    from tornado.iostream import IOStream
+
+    until = time.monotonic() + seconds
+    while True:
+        gc.collect()
+        left = [each for each in gc.get_objects() if issubclass(type(each), IOStream) and not each.closed()]
+        if not left or time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    for stream in left:
+        stream.socket.close()

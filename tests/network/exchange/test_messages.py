@@ -229,5 +229,5 @@ def test_an_owner_that_lies_ends_the_run():
     lies = messages.write_answer(
         Answer("q", "b", 10**9, np.zeros(3)), messages.AccountStatement(Fraction(1), Fraction(0), 0, 8)
     )
-    with pytest.raises(ExchangeError, match="received another reply|does not fit the question"):
+    with pytest.raises(ExchangeError, match=r"received another reply|does not fit the question"):
         messages.read_answer(lies, GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)), "b", 40, 3)
