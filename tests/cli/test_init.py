@@ -69,7 +69,7 @@ def written(files):
 def test_init_says_how_to_get_one_noise_where_that_is_better(files, written):
     said = re.sub(r"\s+", " ", written.output)
     costs = re.search(
-        r"Expected test cost of the joint model: ([\d.]+) with each owner's own noise, ([\d.]+) with one for all", said
+        r"Expected test cost of the joint model: ([\d.]+) with each owner's own noise, ([\d.]+) with shared noise", said
     )
     assert float(costs[2]) < float(costs[1])
     assert "--hosts north-clinic,south,learner" in said

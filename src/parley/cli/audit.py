@@ -52,7 +52,7 @@ def audit_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Attack a real daemon, run for the audit in a new folder DIR."),
+        typer.Option(metavar="DIR", help="Attack a real daemon that runs in a new folder DIR."),
     ] = None,
     tables: Annotated[
         int | None, typer.Option(help="Number of --served audit tables; more tables tighten the bound. [2]")

@@ -79,7 +79,7 @@ class Joint:
 
 
 def test_hosts_draw_no_noise_that_is_made_for_several_answers():
-    with pytest.raises(GuaranteeError, match="one noise for several answers"):
+    with pytest.raises(GuaranteeError, match="need noise for several answers together"):
         SharedLaws(None, None, [], [[Joint()]])
 
 
