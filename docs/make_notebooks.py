@@ -107,6 +107,9 @@ def _shown(cell: Mapping[str, Any]) -> Iterator[str]:
 def main() -> None:
     names = sys.argv[1:] or sorted(script.stem for script in EXAMPLES.glob("*.py"))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    on_data = [name for name in names if "PARLEY_DATA" in (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")]
+    if on_data and "PARLEY_DATA" not in os.environ:
+        sys.exit(f"PARLEY_DATA: expected the folder with the files of {', '.join(on_data)}; set it, or name others")
     for name in names:
         sys.stdout.write(f"{make(name).name}\n")
 

@@ -58,7 +58,7 @@ def test_a_plan_is_written_with_comments_and_is_the_forecasts(folder):
 
 @pytest.mark.parametrize("keys", ['whitening = "public"', "components = 3", 'columns = "trees"'])
 def test_terms_edited_after_they_were_pinned_are_planned_and_pinned_again(folder, keys):
-    """Whoever edits them types `parley plan`, and is not sent to whoever wrote them."""
+    """Whoever edits them types `parley pin`, or `parley plan` to choose rounds, step and clip anew."""
     (folder / "terms.toml").write_text(TERMS.replace("radius = 20.0", keys))
     assert invoke("pin", folder / "terms.toml", "--write", folder / "pinned.toml").exit_code == 0
     text = (folder / "pinned.toml").read_text()
@@ -67,13 +67,14 @@ def test_terms_edited_after_they_were_pinned_are_planned_and_pinned_again(folder
     (folder / "pinned.toml").write_text(edited.replace("components = 3", "components = 2"))
     refused = invoke("train", folder / "pinned.toml")
     assert isinstance(refused.exception, StalePinsError)
-    assert "The author of the terms can pin the numbers again: parley plan" in str(refused.exception)
-    made = invoke("plan", folder / "pinned.toml", "--write", folder / "again.toml", "--json")
-    assert made.exit_code == 0, made.exception
-    again = load_terms(folder / "again.toml")
-    assert again.hash == json.loads(made.stdout)["terms_hash"]
-    assert again.model.preparation == str(folder / "again.preparation.json")
-    assert resolve(again).preparation.features == ("x0", "x2")
+    assert "The author of the terms can pin the numbers again: parley pin" in str(refused.exception)
+    for command in ("pin", "plan"):
+        made = invoke(command, folder / "pinned.toml", "--write", folder / f"{command}.toml", "--json")
+        assert made.exit_code == 0, made.exception
+        again = load_terms(folder / f"{command}.toml")
+        assert again.hash == json.loads(made.stdout)["terms_hash"]
+        assert again.model.preparation == str(folder / f"{command}.preparation.json")
+        assert resolve(again).preparation.features == ("x0", "x2")
 
 
 def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told(folder):

@@ -31,7 +31,7 @@ from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
 MAX_FILE_BYTES = 1 << 28  # bytes
-PIN_AGAIN = "The author of the terms can pin the numbers again: parley plan TERMS --write TERMS2"
+PIN_AGAIN = "The author of the terms can pin the numbers again: parley pin TERMS --write TERMS2"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides

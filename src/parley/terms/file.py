@@ -75,7 +75,7 @@ KEY_NOTES: Mapping[str, str] = {
     "privacy.difference_epsilon": "part of every epsilon for one answer about how much owners differ, asked before "
     "training",
     "privacy.unit": "owner: whole answers are clipped, and the noise hides a whole table, not one person",
-    "privacy.noise": "shared: three hosts draw noise for all owners that no host knows, or two hosts each add a full "
+    "privacy.noise": "shared: three hosts draw noise that no host knows, for all owners; or two hosts each add a full "
     "noise",
     "aggregation.rule": "how answers are combined; all rules except the mean tolerate lying owners and cost more noise",
     "aggregation.byzantine": "how many owners may lie",

@@ -260,7 +260,9 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
             db.execute(statement)
         return
     if (application, number) != (APPLICATION, VERSION):
-        raise LedgerError(f"{path}: expected a host's journal, not of a later Parley; check the path, or update Parley")
+        raise LedgerError(
+            f"{path}: expected a host's journal that this Parley can read; check the path, or update Parley"
+        )
     previous = FIRST_PREVIOUS_HASH
     rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")
     for *facts, sums, digest, before, link in rows:
