@@ -61,7 +61,7 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
 def weights(shown: Mapping[str, Shown]) -> list[Comparison]:
     """Figure 7: digits show. Figure 8, with noise: A sees nothing but noise."""
     relation = Relation.AT_LEAST if "figure-7" in shown else Relation.AT_MOST
-    found = next(iter(shown.values())).content["legible"]
+    (found,) = next(iter(shown.values())).content["legible"]
     what = "mean correlation of ten pictures with their digits"
     raw, less = (float(np.mean(found[key])) for key in ("weights", "less_start"))
     return [

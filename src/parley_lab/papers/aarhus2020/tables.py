@@ -211,14 +211,14 @@ def weights(bench: Runs, word: str, progress: Progress) -> Shown:
     drawn = pictures, f"Learned together (weights less the start): {how}, {accuracy:.1f} % right"
     findings = [*_legible_findings(bench, epsilon), _without_noise(bench, "one noise", "l1")]
     shown = _shown(bench, [], drawn, findings)
-    return replace(shown, content={**shown.content, "legible": _legible(bench, epsilon)})
+    return replace(shown, content={**shown.content, "legible": [_legible(bench, epsilon)]})
 
 
 def zeros(bench: Runs, word: str, progress: Progress) -> Shown:
     """Figure 9: what was learned of digit 0 as epsilon rises."""
     rows = [(f"ε = {e:g}", bench.weights("one noise", "l1", e)[0]) for e in EPSILONS["l1"]]
     shown = _shown(bench, TABLES_BEHIND["figure-9"], (rows, "Learned of digit 0 as ε rises (weights less the start)"))
-    legible = [{"epsilon": e, **_legible(bench, e)} for e in EPSILONS["l1"]]
+    legible = [_legible(bench, epsilon) for epsilon in EPSILONS["l1"]]
     findings = [*shown.findings, *_legible_findings(bench, EPSILONS["l1"][-1])]
     return replace(shown, findings=findings, content={**shown.content, "legible": legible})
 
@@ -232,19 +232,21 @@ def legible(weights: Floats, images: Floats, labels: NDArray[np.uint8]) -> Float
     return np.asarray((a * b).sum(axis=1))
 
 
-def _legible(bench: Runs, epsilon: float | None) -> dict[str, list[float]]:
-    """Of the weights as they are, and less their start."""
+def _legible(bench: Runs, epsilon: float | None) -> dict[str, Any]:
+    """How legible the weights are as they are, and less their start, at this epsilon of a step."""
     learned = bench.weights("one noise", "l1", epsilon)
     start = bench.cell("one noise", "l1", epsilon).starts[0].reshape(len(learned), -1)[:, :-1]
     test = bench.digits.test_images, bench.digits.test_labels
-    return {"weights": legible(learned + start, *test).tolist(), "less_start": legible(learned, *test).tolist()}
+    shows = {"weights": legible(learned + start, *test).tolist(), "less_start": legible(learned, *test).tolist()}
+    return {"epsilon": epsilon, **shows}
 
 
 def _legible_findings(bench: Runs, epsilon: float | None) -> list[list[str]]:
     found = _legible(bench, epsilon)
     names = {"weights": "the weights", "less_start": "the weights less their start"}
+    noise, shows = ("no noise", "digits show") if epsilon is None else (f"ε = {epsilon:g} a step", "–")
     return [
-        [f"correlation of {name} with their digit, mean of ten", "digits show", f"{np.mean(found[key]):.2f}"]
+        [f"{noise}: correlation of {name} with their digit, mean of ten", shows, f"{np.mean(found[key]):.2f}"]
         for key, name in names.items()
     ]
 

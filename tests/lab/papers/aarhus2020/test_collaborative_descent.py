@@ -27,7 +27,7 @@ from parley_lab.papers.aarhus2020.collaborative_descent import (
 from parley_lab.papers.aarhus2020.digits import load_digits, synthetic_digits
 from parley_lab.papers.aarhus2020.document import DOCUMENT
 from parley_lab.papers.aarhus2020.tables import Runs
-from parley_lab.papers.runner import choose, computed
+from parley_lab.papers.runner import choose, computed, merge
 
 CLIP = {"l1": 0.08, "l2": 0.008}
 
@@ -137,6 +137,10 @@ def test_tables_and_figures_stand_beside_what_was_published(shapes, monkeypatch)
         assert [each.published for each in lines[:2]] == list(PUBLISHED[number][:2])
         assert {each.reading for each in lines if "no noise" in each.what} == {"fitted"}  # by the clip
         assert lines[0].tolerance == pytest.approx(3 * 1.396, abs=0.01)
+    content: dict[str, object] = {}
+    for _, shown in found:
+        merge(content, shown.content)
+    assert [each["epsilon"] for each in content["legible"]] == [None, 0.2, 0.1, 0.2]  # figures 7, 8 and 9 in one run
 
 
 def test_pictures_show_their_digits_if_they_are_like_them_and_noise_shows_none():
