@@ -109,6 +109,7 @@ DRAWINGS = (
     ),
     Drawing("membership.png", (BENCH + "membership.py --plot {picture}",)),
     Drawing("leakage.png", (BENCH + "leakage.py --plot {picture}",), long=True),
+    Drawing("image-leakage.png", (BENCH + "image_leakage.py --plot {picture}",), long=True),
     Drawing(
         "loans-surface.png",
         ("parley reproduce wu2019 --figure 3 --data {data} --out out", "cp out/figure-3.png {picture}"),
