@@ -22,6 +22,7 @@ collect_ignore = (
     if find_spec("torch")
     else [
         "src/parley_lab/attacks/generated_images.py",
+        "src/parley_lab/attacks/network_gradients.py",
         "src/parley_lab/papers/chase2017/tables.py",
         "src/parley_lab/papers/hitaj2017",
         "src/parley/tasks/networks",

@@ -193,7 +193,7 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
             about = folder.lstat()
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise StateFolderError(f"{folder}: the state folder cannot be made ({reason}); {_SET_STATE}") from None
+            raise StateFolderError(f"{folder}: the state folder cannot be created ({reason}); {_SET_STATE}") from None
         _require_own_folder(folder, about)
     return folder
 
@@ -210,7 +210,7 @@ def _state_root() -> Path:
     try:
         return Path.home() / ".local" / "state" / "parley"
     except RuntimeError:
-        raise StateFolderError(f"this account has no home folder to keep its state in; {_SET_STATE}") from None
+        raise StateFolderError(f"this account has no home folder for Parley's state; {_SET_STATE}") from None
 
 
 def _require_own_folder(folder: Path, about: os.stat_result) -> None:

@@ -125,4 +125,4 @@ def test_a_forecast_takes_speeds_and_training_weighs_the_terms_at_them(folder):
     silent, usual = cost("--speeds", "b=0"), cost()
     assert silent != usual
     page = " ".join(run("train", terms, "--seed", 1, "--speeds", "b=0").output.split())
-    assert f"By the public sample: the expected test cost is {number(silent, 5)} for the joint model," in page
+    assert f"According to the public sample: the expected test cost is {number(silent, 5)} for the joint model," in page

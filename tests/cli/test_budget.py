@@ -113,7 +113,7 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["explain", "-e", "0"], "epsilon = 0"),
         (["explain", "-e", "nan"], "epsilon = nan"),
         (["explain", "-e", "1", "--prior", "1"], "prior = 1"),
-        (["compose", "gaussian:multiplier=1"], "never pure"),
+        (["compose", "gaussian:multiplier=1"], "no epsilon without a delta"),
         (["compose", "gauss:multiplier=1"], "expected one of laplace"),
         (["compose", "laplace:epsilon=0.1,cout=5"], "unknown key 'cout'"),
         (["compose", "laplace:epsilon=x"], "expected a number"),

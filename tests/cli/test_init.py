@@ -306,7 +306,8 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             assert model.bounds == {"age": (18, 100), "income": (0, 2e5)}
             continue
         with pytest.raises(
-            SettingError, match=r"content of these columns: income\. If you declare .* No terms were written"
+            SettingError,
+            match=r"No range or names are stated for these columns: income\. If you declare .* No terms were written",
         ):
             draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):

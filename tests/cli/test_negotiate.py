@@ -124,7 +124,7 @@ def test_mistakes_are_sentences(folder):
     (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])
     assert "owners.shy: value missing" in str(run.exception)
-    assert "Joining pays for an owner if" in " ".join(run.output.split())
+    assert "Joining is worthwhile for an owner if" in " ".join(run.output.split())
     options = ("--value", "1", "--privacy-cost", "9")
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])
     assert run.exit_code == 0
@@ -148,7 +148,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
     (folder / "dear.toml").write_text(dear)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
     words = " ".join(run.output.split())
-    assert words.startswith("Nobody joins: no coalition exists in which every member does better than alone.")
+    assert words.startswith("No owner joins: no coalition exists in which every member does better than alone.")
     assert "in its best coalition, with the budget that it prefers" in words
     assert "parley negotiate TERMS --target 0.01" in words
     content = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--json"]).stdout)
@@ -159,7 +159,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
         assert wish["worth"] <= wish["most"] * (1 + 1e-9)
         assert f"{wish['name']} " in words
     assert found["a"]["most"] > 0
-    assert "whose privacy cost must stay below that" in words or "is nearest to joining" in words
+    assert "can gain only if its privacy cost is below" in words or "is nearest to joining" in words
     joined = json.loads(
         CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout
     )

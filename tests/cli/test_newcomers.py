@@ -119,8 +119,8 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"privacy": {"scale_epsilon": 1e-4}}, "none of which could be read"),
-        ({"privacy": {"scale_epsilon": 1e-2}}, "little of which could be read.*--force asks anyway"),
+        ({"privacy": {"scale_epsilon": 1e-4}}, "none of their statistics could be read"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "few of their statistics could be read.*--force asks anyway"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},
@@ -175,7 +175,7 @@ def test_how_little_would_be_seen_is_said_before_anything_is_debited(here):
     told = typed(*faint)
     assert told.code == 2
     assert (
-        "Nobody has stated the content of these columns: address, people, heating, solar, remarks, used." in told.said
+        "No range or names are stated for these columns: address, people, heating, solar, remarks, used." in told.said
     )
     assert not (here / "faint.toml").exists()
     assert typed(*faint, "--force").code == 0

@@ -192,7 +192,7 @@ def test_another_query_for_the_same_columns_is_warned_of(home):
     ]:
         snapshot(home, name, query)
         said = run("owner", "init", home / f"{name}-books", "--name", "a", "--table", home / name, "--lifetime", 2)
-        assert ("a second budget" in said.stderr.replace("\n", " ")) == warned
+        assert ("two ledgers together can spend more" in said.stderr.replace("\n", " ")) == warned
 
 
 def test_a_folder_that_was_tampered_with_is_not_accepted_for(home):

@@ -94,6 +94,6 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     assert study.exit_code == 0, study.exception
     assert "The model is not worth a budget" in study.stderr
     page = (folder / "page.html").read_text()
-    assert "How good are models that need no owner?" in page.replace("&#x27;", "'")
+    assert "How good are models without any owner's data?" in page.replace("&#x27;", "'")
     assert "<svg" in page
     assert "Simulation, not a release" in page

@@ -126,7 +126,7 @@ def test_pinned_trees_have_the_number_and_the_size_that_the_terms_say(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json").model
     files = {"preparation": pinned.preparation, "preparation_sha256": pinned.preparation_sha256}
     for size in ({"count": 9, "leaves": 4}, {"count": 10, "leaves": 3}):
-        with pytest.raises(DataError, match="trees do not have the number or size"):
+        with pytest.raises(DataError, match="contains more or larger trees than"):
             resolve(terms(tmp_path, trees=size, **files))
 
 
@@ -226,7 +226,7 @@ def test_bins_without_a_sample_take_declared_bounds_and_nothing_else(tmp_path):
     ("changed", "why"),
     [
         ({"columns": "trees", "public": None}, "public"),
-        ({"columns": "trees", "kind": "linear-svm"}, "public trees are available only for"),
+        ({"columns": "trees", "kind": "linear-svm"}, "'trees' is not available with kind"),
         ({"columns": "trees", "whitening": "public"}, "whitening"),
         ({"columns": "bins", "components": 2}, "components"),
         ({"trees": {"count": 5}}, "columns = 'trees'"),
@@ -242,7 +242,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, changed, why):
 def test_trees_take_gradients_and_no_other_start(tmp_path):
     with pytest.raises(TermsError, match="public leaf values"):
         terms(tmp_path).changed(learning={"start": "public"})
-    with pytest.raises(TermsError, match="asks for gradients"):
+    with pytest.raises(TermsError, match="asks owners for gradients"):
         terms(tmp_path).changed(learning={"algorithm": "objective-perturbation", "horizon": 1, "step": "auto"})
 
 

@@ -96,17 +96,19 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     wishes = {"target": "y", "features": ("x0",), "bounds": {"x0": (0.0, 2.0), "y": (0.0, 2.0)}, "delta": 0.0}
     plain, counted = (draft([tmp_path / "a.csv"], Wishes(**wishes, **more)) for more in ({}, {"person": "who"}))
     assert plain.said[0] == "Parley read only the column names and the number of rows of 1 private file."
-    assert "how many rows count (by the column 'who': the first row of each person) of" in counted.said[0]
+    assert "the number of counted rows (the first row of each person, by the column 'who') of" in counted.said[0]
     assert "`records` becomes public with the terms." in counted.said[1]
-    assert any("without a target (y) counts but contributes nothing" in said for said in plain.said)
+    assert any(
+        "without a target (y) counts in `records` but contributes nothing to the model" in said for said in plain.said
+    )
     assert counted.terms.owners[0].records == 3
     terms = make_terms(3, model__features=["x0"], privacy__person="who")
     owner = parley.Owner("a", tmp_path / "a.csv", ledger=parley.Ledger(tmp_path / "a.ledger", 3.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     assert (
-        "Only the first row of each person counts. Column 'who' tells people apart. The number of rows that count is"
+        "Only the first row of each person counts. Column 'who' tells people apart. The number of counted rows is"
         in said
     )
-    assert "The promise does not protect how many rows each person has." in said
+    assert "The promise does not protect the number of rows that each person has." in said
     assert "no target" not in said
     owner.ledger.close()

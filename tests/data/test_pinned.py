@@ -124,7 +124,7 @@ def test_a_file_that_was_changed_or_is_missing_is_refused(turned, tmp_path):
     (tmp_path / "pins.json").unlink()
     with pytest.raises(DataError, match=r"pins\.json"):
         resolve(turned)
-    with pytest.raises(DataError, match=r"model\.preparation: missing"):
+    with pytest.raises(DataError, match=r"model\.preparation: the key is missing"):
         resolve(turned.changed(model={"preparation": None}))
 
 

@@ -90,7 +90,7 @@ def test_lines_that_arithmetic_cannot_bear_are_not_read(tmp_path, wrong):
     elif wrong == "a size below 0":
         lines[2, 0] = -1.0
     changed = {"no lines": np.empty(0), "a column less": lines[:, 1:]}.get(wrong, lines)
-    with pytest.raises(DataError, match="a centre, scale and size"):
+    with pytest.raises(DataError, match="needs a valid centre, scale and size"):
         MarginLines.from_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
 
 
@@ -250,7 +250,7 @@ def test_lines_that_the_public_sample_does_not_give_are_refused(tmp_path, place,
     lines[place] = value
     content["arrays"]["trees.lines"] = lines.tolist()
     (tmp_path / "trees.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="lines differ from those of the public sample"):
+    with pytest.raises(DataError, match="scales are not those of the public sample"):
         resolve(pinned.changed(model={"preparation_sha256": None}))
 
 
@@ -266,7 +266,7 @@ def test_other_files_of_trees_are_refused(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     files = {"preparation": pinned.model.preparation}
     for size in ({**SIZE, "refitted": 2}, {**SIZE, "count": 11}, {**SIZE, "leaves": 3}):
-        with pytest.raises(DataError, match="trees do not have the number or size"):
+        with pytest.raises(DataError, match="contains more or larger trees than"):
             resolve(terms(tmp_path, trees=size, **files))
     with pytest.raises(DataError, match=r"other arrays|trees in the file"):  # by whether a tree splits at the margin
         resolve(terms(tmp_path, trees={**SIZE, "refitted": None}, **files))
@@ -334,7 +334,7 @@ def test_who_accepts_is_told(tmp_path):
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
     assert "from the pinned file that came with the terms" in said
-    assert "The pinned trees are those that this machine grows on the public sample." in said
+    assert "The pinned trees equal the trees that this machine grows on the public sample." in said
 
 
 def test_terms_without_a_margin_keep_their_hash_and_odd_ones_are_refused(tmp_path):

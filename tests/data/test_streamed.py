@@ -1,7 +1,7 @@
 """Tables read piece by piece.
 
 Premise T2: Places are public and equal in neighbouring tables, whatever cells hold. T2 covers the order of rows,
-files, row groups, batches and recordings. Columns that name folders count as public.
+files, row groups, batches and recordings. Columns made from folder names count as public.
 """
 
 import threading
@@ -258,7 +258,7 @@ def test_rows_that_this_machine_cannot_hold_are_refused_before_one_is_read(tmp_p
     folder = write_folder(tmp_path / "table", regression_table(ROWS))
     monkeypatch.setattr("os.sysconf", lambda name: 300 if name == "SC_PHYS_PAGES" else 1000)
     assert parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.width == 3
-    with pytest.raises(DataError, match="prepared rows need 0 GB, but this machine has 0 GB; use a folder"):
+    with pytest.raises(DataError, match="prepared rows need 0 GB, but this machine has 0 GB; use fewer rows"):
         parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
 
 

@@ -141,5 +141,5 @@ def test_impossible_settings_are_one_sentence(settings, error, said):
 
 def test_several_classes_need_a_public_sample():
     X, y = rows(100, 0, classes=3)
-    with pytest.raises(ValueError, match="with a public sample there may be more"):
+    with pytest.raises(ValueError, match="more than two classes, give a public sample"):
         PrivateBoostedClassifier().fit(X, y)

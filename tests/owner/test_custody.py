@@ -54,7 +54,7 @@ def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tm
     books = parley.Ledger(tmp_path / "a.ledger", lifetime=3.0, lifetime_delta="1e-5")
     words = " ".join(said(parley.Owner("a", regression_table(300), ledger=books), terms))
     books.close()
-    smallest = "All owners share one noise and therefore the smallest ε of all owners (yours was 2)"
+    smallest = "All owners share one noise, so the smallest ε of all owners applies (yours was 2)"
     assert f"ε = 0.25, δ = 1e-06. {smallest}" in words
     assert "These terms cost ε = 0.25." in words
 
@@ -113,6 +113,6 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
 
 def test_of_two_hosts_an_owner_reads_exact_sums_with_the_other():
     (warning,) = role_warnings(shared_terms(["a", "notary"]))
-    assert "can read every owner's exact sums together with the other host" in warning.sentence
+    assert "Together with the other host, an owner that is a host can read every owner's exact sums" in warning.sentence
     (warning,) = role_warnings(shared_terms(["a", "notary", "club"]))
-    assert "can read every owner's exact sums together with any other host" in warning.sentence
+    assert "Together with any other host, an owner that is a host can read every owner's exact sums" in warning.sentence

@@ -252,7 +252,7 @@ def test_preparing_reserves_nothing(tmp_path):
 def test_the_private_table_is_not_taken_for_public(tmp_path):
     regression_table(50).to_csv(tmp_path / "a.csv", index=False)
     owner = parley.Owner("a", tmp_path / "a.csv")
-    with pytest.raises(DataError, match="nobody's private rows"):
+    with pytest.raises(DataError, match="without private rows"):
         owner.prepare(make_terms(50, model__public=str(tmp_path / "a.csv")))
 
 

@@ -24,8 +24,8 @@ def test_what_holds_says_so_and_what_would_have_been_noticed():
     assert "The daemon started once" in " ".join(served_sentences(replace(SOUND, tables=1)))
     few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, repeats=None)))
     assert "to prove anything; use more tables" in few
-    assert "the content of 2 tables" in few
-    assert "the noise law was not checked" in few
+    assert "the records in 2 tables" in few
+    assert "the noise distribution was not checked" in few
     assert "repeated noise was not checked" in few
     assert [row[0] for row in served_rows(replace(SOUND, noise=None, repeats=None))[1:]] == [
         "ε (replace-one)",

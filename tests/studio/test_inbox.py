@@ -123,7 +123,7 @@ def test_a_proposal_is_looked_at_refused_and_in_the_end_accepted(client, folder,
     books = parley.Ledger(folder / "bank" / "a.ledger")
     assert books.account(terms.hash).epsilon == 1
     books.close()
-    assert "accepted already" in sent(client, "refuse", terms.hash, reason="too late").text
+    assert "already accepted" in sent(client, "refuse", terms.hash, reason="too late").text
 
 
 def test_a_folder_without_an_inbox_is_explained(client, folder, tmp_path):

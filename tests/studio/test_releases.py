@@ -185,8 +185,8 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     assert "These ledgers will be created" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
     said = (
-        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0 and spent "
-        "ε = 1 of the reserve"
+        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0, and "
+        "ε = 1 of it is spent"
     )
     assert said in html.unescape(page)
     assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
@@ -205,8 +205,8 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     read = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
     (folder / "terms.toml").write_text(clinic_terms().replace("epsilon = 1.0", "epsilon = 2.0"))
     said = release(client, **read, agreed="on", **anyway).text
-    assert "were read; read the changed file again" in said
-    assert "were read" in client.get("/train/release/foreseen", params=read).text
+    assert "were expected; read the changed file again" in said
+    assert "were expected" in client.get("/train/release/foreseen", params=read).text
     assert "expect: missing" in release(client, agreed="on", expect="").text
     assert started == []
     again = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
@@ -274,7 +274,7 @@ SCALES = re.sub(r"epsilon = (1.0|0.5)\n", "epsilon = 9.0\n", SCALES)
 
 def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(client, folder):
     (folder / "first.toml").write_text(SCALES)
-    assert "Column scales come first" in client.get("/train/first?file=first.toml").text
+    assert "These terms need column scales first" in client.get("/train/first?file=first.toml").text
     assert client.get("/train/first?file=terms.toml").text == ""
     simulated = client.post("/train/start", data={"file": "first.toml"}, headers=PROOF)
     assert "ask for scales before training" in simulated.text
@@ -282,7 +282,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert 'href="/train?file=first.toml#release"' in client.get("/play").text
     place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}
     short = client.get("/train/release", params={**place, "lifetime": "4"}).text
-    assert "scales and learning together need that much" in short
+    assert "scales and learning together need this budget" in short
     page = client.get("/train/release", params={**place, "lifetime": "9"}).text
     assert "Ask for column scales under first.toml" in page
     assert "A bin is read from" in page
@@ -348,7 +348,7 @@ def test_a_release_debits_ledgers_is_told_from_a_simulation_and_leads_on_to_scor
     assert "hx-redirect" in client.post(then, headers=PROOF).headers
     assert commands == [(["score", str(folder / "model.json"), str(folder / "terms.toml"), "--all", "--json"], True)]
     (folder / "terms.toml").write_text(clinic_terms(title="Others"))
-    assert "the file now holds terms" in client.post(then, headers=PROOF).text
+    assert "the file now contains the terms" in client.post(then, headers=PROOF).text
     assert len(commands) == 1
 
 

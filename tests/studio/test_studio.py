@@ -168,7 +168,7 @@ def test_where_nobody_is_expected_to_gain_the_page_says_so_first_and_no_more_of_
     poor = changed(visitor, **{**many, "epsilon.0": "0.001", "epsilon.1": "0.001"}).text
     assert poor.startswith('<p class="verdict">Stay: ')
     assert "the joint model is better with this owner" not in poor
-    assert "Asking all owners" not in poor
+    assert "best with all owners" not in poor
     assert "<strong>2</strong> stay: not worthwhile" in poor
     rich = changed(visitor, **{"records.0": "50", "records.1": "50", "epsilon.0": "100", "epsilon.1": "100"}).text
     assert "Unsure: no owner gains for sure" in rich.splitlines()[0]
@@ -211,7 +211,7 @@ def test_what_owners_state_changes_the_deal_and_not_the_forecast_and_is_saved(fo
     joined = silent.get(deal.search(told).group(0)).text
     assert joined.count("<td>yes</td>") == 2
     dear = changed(silent, **said | {"cost.0": "1e6", "cost.1": "1e6"}).text
-    assert "Nobody joins" in silent.get(deal.search(dear).group(0)).text
+    assert "No owner joins" in silent.get(deal.search(dear).group(0)).text
     silent.post("/play/everyone", data={"all_value": "7", "all_cost": "0.5"}, headers=PROOF)
     saved = silent.post("/play/save", data={"save_as": "stated"}, headers=PROOF).text
     assert VALUES_SHARED_NOTE in saved

@@ -52,8 +52,8 @@ def one_element(rng):
 
 def rows_apart(rng):
     """Premise F2: In a matrix product or a sum along rows, of fixed shapes, each row's result depends on no other
-    row. Other rows' values change no bit of a row's result. The order in memory is also fixed. Nothing is assumed
-    about changed shapes.
+    row. Other rows' values change no bit of a row's result. The arrays' order in memory is also fixed. F2 assumes
+    nothing about other shapes.
     """
     sums = {
         "l1": lambda X: np.abs(X).sum(axis=1),
@@ -80,8 +80,8 @@ def rows_apart(rng):
 
 
 def sums_in_any_order(rng):
-    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of the products' sizes. The
-    order of addition is arbitrary, fused or not, and u is 2⁻⁵³.
+    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of the products' sizes. F3
+    holds for any order of addition, fused or not, and u is 2⁻⁵³.
     """
     for rows, columns in SHAPES[:-1]:
         factors, X = (

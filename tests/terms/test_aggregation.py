@@ -42,9 +42,9 @@ def test_a_file_brings_them_back(tmp_path):
         (FIVE, {"rule": "median", "byzantine": 1, "spred": 1.0}, {}, "did you mean 'spread'"),
         (FIVE, {"rule": "median", "byzantine": 3}, {}, "needs at least 7"),
         ((100,) * 4, {"rule": "krum", "byzantine": 1}, {}, "needs at least 5"),
-        ((100, 100, 300), MEDIAN, {}, "hold half of a round's records"),
-        (FIVE, MEDIAN, {"learning__participation": 0.4}, "A round has answers of 2"),
-        (FIVE, MEDIAN, {"learning__straggler": "skip", "learning__quorum": 2}, "A round has answers of 2"),
+        ((100, 100, 300), MEDIAN, {}, "have half of a round's records"),
+        (FIVE, MEDIAN, {"learning__participation": 0.4}, "A round has answers from 2"),
+        (FIVE, MEDIAN, {"learning__straggler": "skip", "learning__quorum": 2}, "A round has answers from 2"),
         (FIVE, MEDIAN, {"privacy__noise": "shared", "privacy__delta": 1e-6}, "only the sum is opened"),
         (FIVE, MEDIAN, {"learning__algorithm": "gossip", "learning__topology": "ring"}, "no centre"),
         (

@@ -86,7 +86,7 @@ def search_elsewhere(environment: Mapping[str, str], terms: Terms, name: str, tr
     )
     if ran.returncode:
         raise ParleyError(
-            f"the search with other processor instructions ended with code {ran.returncode}; run the audit again"
+            f"the search with another processor instruction set ended with code {ran.returncode}; run the audit again"
         )
     return [Searched(**each) for each in json.loads(ran.stdout)]
 
@@ -264,7 +264,7 @@ def _searched(
     says("searching pairs of tables")
     yield from search_owner(setup, name, tries, seed, progress)
     if tries >= TRIALS_DIVISOR:
-        says("searching with this processor's other instructions")
+        says("searching with this processor's other instruction sets")
         yield from search_with_others(setup.terms, name, tries // TRIALS_DIVISOR, seed, progress)
 
 

@@ -288,7 +288,7 @@ def _smallest_tables(setup: Setup, name: str, others: list[str]) -> RunTables:
             continue
         break
     else:
-        raise TermsError(f"{name}: these terms allow no table of the agreed size or smaller")
+        raise TermsError(f"{name}: the audit needs a table of at most the agreed size, but these terms allow none")
     base, a, b = _farthest_canaries(search, agreement)
 
     def table(unit: Unit) -> Table:

@@ -248,7 +248,7 @@ def lower_bound(
 def check_confidence(delta: float, confidence: float) -> None:
     """Refuse a delta or a confidence that is no probability."""
     if not non_negative(delta, "delta") < 1:
-        raise SettingError(f"delta = {delta:g}: expected a number from 0 up to, not including, 1")
+        raise SettingError(f"delta = {delta:g}: expected a number of at least 0 and below 1")
     if not 0 < confidence < 1:
         raise SettingError(f"confidence = {confidence!r}: expected a number between 0 and 1")
 
@@ -265,7 +265,7 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
     if isinstance(mechanism, SharedNoise):
         if safe:
             raise GuaranteeError(
-                "safe: not available for shared noise, which hosts draw; this function draws noise as in studies"
+                "safe: hosts draw shared noise, so this function offers only the noise of studies; set safe to False"
             )
         return _sums(mechanism)
     kind = mechanism

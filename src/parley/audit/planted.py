@@ -366,7 +366,7 @@ def plant(terms: Terms, name: str, most: int | None = None) -> PlantedPairs:
     require_audited_unit(terms)
     if terms.task != PREDICTION or terms.noise.summed:
         raise TermsError(
-            "terms: expected terms that predict a column, with each owner's own noise; this audit covers no others"
+            "terms: this audit needs terms that predict a column and in which each owner adds its own noise"
         )
     return PlantedPairs.find(resolve(terms), name, most)
 

@@ -13,7 +13,7 @@ from parley.terms.file import TermsWarning
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
 Certificate = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The learner's certificate; only its key may ask, also after renewals."),
+    typer.Option(metavar="FILE", help="Learner's certificate; only its key may ask questions, even after renewal."),
 ]
 Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: answer only this owner's own peer.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the question; a person has read the terms and agreed.")]

@@ -104,14 +104,14 @@ PART_BY_COMMAND = {
     "init": Part(
         "cli.init",
         "init_command",
-        "Write planned terms from files as they are. Of private tables, the command reads column names, kinds and row "
-        "counts.",
+        "Write terms for existing tables, and plan how to spend the budgets. From private tables, the command reads "
+        "column names, kinds and row counts.",
     ),
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no "
-        "private record.",
+        "Choose how best to spend the terms' budgets: algorithm, rounds, step, clip and noise. The command does not "
+        "read private records.",
         reads_terms=True,
     ),
     "pin": Part(
@@ -123,14 +123,14 @@ PART_BY_COMMAND = {
     "forecast": Part(
         "cli.forecast",
         "forecast_command",
-        "Forecast the joint model from public knowledge: the terms and a pilot sample. The command reads no private "
-        "record.",
+        "Forecast the joint model's worth to each owner from public knowledge: the terms and a public sample. Without "
+        "--inside, the command does not read private records.",
         reads_terms=True,
     ),
     "negotiate": Part(
         "cli.negotiate",
         "negotiate_command",
-        "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
+        "Find the budgets that rational owners would choose, from public knowledge: the terms and a public sample.",
         reads_terms=True,
     ),
     "column-stats": Part(
@@ -157,7 +157,7 @@ PART_BY_COMMAND = {
     "answers": Part(
         "tasks.statistics.counts.answer_commands",
         "answers_app",
-        "Draw randomised answers on the devices of people who trust nobody, and count the collected answers.",
+        "Draw randomised answers on the devices of people who trust no other party, and count the collected answers.",
     ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model under the terms, on this machine.", reads_terms=True
@@ -165,18 +165,18 @@ PART_BY_COMMAND = {
     "predict": Part(
         "cli.predict",
         "predict_command",
-        "Predict with a trained model, and write a table's rows with the predictions as further columns.",
+        "Add a trained model's predictions to a copy of a table.",
     ),
     "recommend": Part(
         "tasks.ratings.commands",
         "recommend_command",
-        "Recommend to one of the owner's own users the best items that the user has not rated.",
+        "Recommend the best items to one of the owner's own users, among items that the user has not rated.",
         reads_terms=True,
     ),
     "score": Part(
         "cli.score",
         "score_command",
-        "Compare the joint model with the model that an owner can train alone, on the owner's held-out rows.",
+        "Use an owner's held-out rows to compare the joint model with the model that the owner can train alone.",
         reads_terms=True,
     ),
     "refine": Part(
@@ -215,7 +215,8 @@ PART_BY_COMMAND = {
     "host": Part(
         "cli.host",
         "host_app",
-        "For a host, one of the two or three parties that draw shared noise: keep a journal, accept terms, and serve.",
+        "For a host (one of two or three parties that draw shared noise): keep a journal, accept terms, and run the "
+        "daemon.",
     ),
     "learner": Part(
         "cli.learner", "learner_app", "For the analyst: propose terms to owners on other machines, and train with them."
@@ -223,12 +224,13 @@ PART_BY_COMMAND = {
     "peer": Part(
         "cli.peer",
         "peer_app",
-        "For an owner under gossip terms, which have no centre: ask the owner's daemon and mix points with neighbours.",
+        "For an owner under gossip terms, which need no central learner: ask the owner's daemon, and mix parameters "
+        "with neighbours.",
     ),
     "studio": Part(
         "studio.command",
         "studio_command",
-        "Open a page on this machine to try other terms, train, read ledgers and audit. The page contacts nobody else.",
+        "Open a page on this machine to try terms, train, read ledgers and audit. The page contacts no other machine.",
     ),
     "certs": Part("cli.certs", "certs_app", "Make certificates that identify organisations to each other."),
     "man": Part(

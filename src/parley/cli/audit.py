@@ -24,7 +24,8 @@ def audit_command(
         str | None, typer.Option(metavar="NAME", help="Owner that audits a model; with --served, the attacked owner.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Training table of a model. Default: `data` in the terms.")
+        Path | None,
+        typer.Option(metavar="TABLE", help="Table with the model's training rows. Default: `data` in the terms."),
     ] = None,
     population: Annotated[
         Path | None,
@@ -35,7 +36,7 @@ def audit_command(
     ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
-        typer.Option(metavar="ROWS", help="Largest number of rows in a shadow model. Default: 50,000.", min=40),
+        typer.Option(metavar="ROWS", help="Largest number of training rows per shadow model. Default: 50,000.", min=40),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot the attack's result against the claim (.png, .svg, .pdf).")
@@ -59,7 +60,7 @@ def audit_command(
     ] = None,
     program: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="With --served: production's parley program. Default: this program."),
+        typer.Option(metavar="COMMAND", help="With --served: the parley program to audit. Default: this program."),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Address of a --served daemon that someone else starts.")
@@ -67,11 +68,11 @@ def audit_command(
 ) -> None:
     """Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.
 
-    The attack reads no data. It uses two synthetic tables that differ in one person. The exit code is 1 if an owner's
+    The attack reads no data and uses two synthetic tables that differ in one person. The exit code is 1 if an owner's
     answers reveal more than the terms promise.
 
-    With a model, an owner finds out whether an attacker can tell who was in the owner's table. The audit of a model
-    reads the owner's rows on the owner's machine, and the output must stay inside the organisation.
+    If you give a saved model, the audit shows whether an attacker can tell who was in the owner's table. The audit of a
+    model reads the owner's rows on the owner's machine, and the output must stay inside the organisation.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
 

@@ -30,7 +30,7 @@ SAMPLED_NOTE = (
 
 def curve_command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
-    figure: Annotated[str | None, typer.Option(help="A figure of the dissertation: 4.1, or 4.6 to 4.11.")] = None,
+    figure: Annotated[str | None, typer.Option(help="A figure of Zawacki's dissertation: 4.1, or 4.6 to 4.11.")] = None,
     alpha: Annotated[list[float] | None, typer.Option(help="Stability index of the noise. Repeatable.")] = None,
     scale: Annotated[float, typer.Option(help="Scale of the noise for an L2 shift of 1.")] = 1.0,
     compositions: Annotated[int, typer.Option(help="Number of releases.")] = 1,
@@ -88,7 +88,7 @@ def explain(
     terms: Annotated[
         Path | None,
         typer.Option(
-            "--terms", metavar="TERMS", help="Explain what these terms promise each owner's people. Not with --epsilon."
+            "--terms", metavar="TERMS", help="Explain what these terms promise to people. Not with --epsilon."
         ),
     ] = None,
     prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,
@@ -146,7 +146,7 @@ def compose_command(
     method: Annotated[str, typer.Option(help="Composition rule. Default: all rules and their best bound.")] = "best",
     as_json: Json = False,
 ) -> None:
-    """Add up the costs of several releases to an upper bound on epsilon.
+    """Compute an upper bound on the total epsilon of several releases.
 
     Each RELEASE has the form MECHANISM:KEY=VALUE,KEY=VALUE. The key multiplier is the noise scale divided by the
     sensitivity to replacing one record. A laplace or geometric release may have the key epsilon instead of multiplier.
@@ -285,12 +285,12 @@ def compare(
     console.print(
         terminal_table(
             table,
-            f"ε of one release at δ = {number(delta)}, by the spread of the difference over coordinates "
+            f"ε of one release at δ = {number(delta)}, by the number of coordinates that differ "
             f"({content['adjacency']})",
         )
     )
     console.print(
-        "Only the last column is a guarantee. The one-coordinate column repeats the dissertation's ε.", style="dim"
+        "Only the last column is a guarantee. Column '1 coordinate' repeats Zawacki's published ε.", style="dim"
     )
 
 

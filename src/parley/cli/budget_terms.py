@@ -55,14 +55,14 @@ def caption(terms: Terms) -> str:
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record. The columns after δ describe a record shared with "
-        "the owners whose answers reveal most."
+        else f" {copies} owners may hold the same record. The columns after δ assume that the owner shares "
+        "a record with the owners whose answers reveal most."
     )
     return (
-        f"{worst} and all releases under these terms, averaged over possible contents. 'Factor of a guess' is how "
-        "many times likelier a correct guess becomes (min-entropy), known only if δ is 0. 'Except with' is the highest "
-        f"probability that the answers reveal more than the preceding column says.{shared} Neighbours: "
-        f"{Adjacency.from_unit(terms.privacy.unit)}."
+        f"{worst} and all releases under these terms, averaged over possible contents. 'Factor of a guess' is the "
+        "factor by which a correct guess becomes more likely (min-entropy). This factor is known only if δ is 0. "
+        "'Except with' is the highest probability that the answers reveal more than the preceding column says."
+        f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 

@@ -17,9 +17,9 @@ certs_app = typer.Typer(
     help="""Make certificates that identify organisations
 to each other.
 
-    One member keeps the authority (init, issue, renew, revoke). Every member makes a key, which never leaves the
-    member, and sends a request. The member and the authority compare the key's fingerprint over the phone before they
-    trust the key.""",
+    One member runs the authority (init, issue, renew, revoke). Every member makes a key, which never leaves the
+    member, and sends the authority a certificate request. The member and the authority compare the key's fingerprint
+    over the phone before they trust the key.""",
 )
 
 Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
@@ -32,7 +32,7 @@ def init_command(
     title: Annotated[str, typer.Option(help="Name of the consortium.")] = "Parley consortium",
     days: Days = 3650,
 ) -> None:
-    """Make a new authority. Give ca.crt and ca.crl to every member. Keep ca.key offline.
+    """Make a new certificate authority. Give ca.crt and ca.crl to every member. Keep ca.key offline.
 
     Example:  parley certs init authority --title "Loan consortium"
     """
@@ -60,7 +60,7 @@ def request_command(
         from parley.network.identity import certificate_authority, certificates
     make_folder(out)
     request = certificate_authority.make_request(out, name)
-    console.print(f"{out / name}.key  the key, readable by you alone")
+    console.print(f"{out / name}.key  the key, readable only by you")
     console.print(f"{out / name}.csr  the request, for the authority")
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(request))}", soft_wrap=True)
     console.print("Read the fingerprint to the authority over the phone.")
@@ -68,12 +68,12 @@ def request_command(
 
 @certs_app.command("issue")
 def issue_command(
-    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="A member's request, NAME.csr.")],
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="A member's certificate request, NAME.csr.")],
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Sign a member's request. First compare the request's fingerprint (parley certs show REQUEST) with the member
-    over the phone.
+    """Sign a member's certificate request. First compare the request's fingerprint (parley certs show REQUEST) with
+    the member over the phone.
 
     Example:  parley certs issue bank-a.csr --authority authority
     """

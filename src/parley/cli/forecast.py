@@ -11,9 +11,9 @@ from parley.report.terminal import Terminal, show
 
 
 def forecast_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need no `data`.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file; owners' `data` may be missing.")],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
+        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
@@ -31,7 +31,7 @@ def forecast_command(
     inside: Annotated[
         Path | None,
         typer.Option(
-            metavar="TABLE", help="Show this private table's inside view; nothing leaves this machine. Needs --owner."
+            metavar="TABLE", help="Estimate this table's gain from joining; nothing leaves this machine. Needs --owner."
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
@@ -52,11 +52,12 @@ def forecast_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Forecast the joint model from public knowledge: the terms and a pilot sample. The command reads no private
-    record.
+    """Forecast the joint model's worth to each owner from public knowledge: the terms and a public sample. Without
+    --inside, the command does not read private records.
 
-    The verdict is join if joining is worthwhile in at least 90% of draws, and stay if in at most 10%. Otherwise, the
-    verdict is unsure. If the verdict is not join, the forecast looks for terms worth joining.
+    The verdict is join if joining is worthwhile in at least 90% of random draws. The verdict is stay if joining is
+    worthwhile in at most 10% of draws, and unsure otherwise. If the verdict is not join, the forecast looks for terms
+    worth joining.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
@@ -65,7 +66,7 @@ def forecast_command(
 
     known = Assumed(pilot, moments, assume, differences)
     if (inside is None) != (owner is None):
-        raise SettingError("--inside TABLE, --owner NAME: expected both options or neither option")
+        raise SettingError("--inside TABLE, --owner NAME: expected both options or neither")
     if inside is None or owner is None:
         if worth is not None:
             raise SettingError("--worth: allowed only with --inside")
@@ -88,6 +89,6 @@ def forecast_command(
     kept = {"--track": track, "--report": report, "--plot": plot}
     for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items():
         if given:
-            why = "the inside view is never saved" if option in kept else "only the public forecast has this option"
-            raise SettingError(f"{option}: not allowed with --inside: {why}")
+            why = "Parley never saves this output" if option in kept else "only the public forecast has this option"
+            raise SettingError(f"{option}: not allowed with --inside, because {why}")
     show(look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth), as_json)

@@ -17,10 +17,10 @@ from parley.terms import load_terms
 host_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For a host, one of the two or three parties that
-draw shared noise: keep a journal, accept terms, and serve.
+    help="""For a host (one of two or three parties that draw
+shared noise): keep a journal, accept terms, and run the daemon.
 
-    Of every answer, a host sees one of two shares or two of three shares, and learns nothing from these shares. Two
+    A host sees one of two shares, or two of three shares, of every answer, and learns nothing from these shares. Two
     hosts together can read all owners' exact sums.""",
 )
 
@@ -70,7 +70,8 @@ def accept_command(
 def serve_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
 ) -> None:
-    """Run the host's daemon until SIGTERM or Ctrl-C. The log on stderr has JSON lines without data.
+    """Run the host's daemon until SIGTERM or Ctrl-C. The log on stderr has JSON lines about messages, never about
+    records.
 
     Example:  parley host serve host-a/host.toml
     """
@@ -90,7 +91,8 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show whether each round was opened, was aborted or waits, and check the journal's chain. The daemon may run.
+    """Show each agreement's opened, aborted and waiting rounds, and check the journal's chain. You need not stop the
+    daemon first.
 
     Example:  parley host journal host-a/host.toml
     """

@@ -25,7 +25,7 @@ def init_command(
         Path | None, typer.Option(metavar="FILE", help="Public sample with rows like the private rows.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Epsilon of every owner. Default: a question that suggests 1.")
+        float | None, typer.Option(metavar="EPS", help="Epsilon of every owner. Default: ask you, and suggest 1.")
     ] = None,
     delta: Annotated[
         float | None,
@@ -42,7 +42,7 @@ def init_command(
     ] = 1,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: chosen by the public sample's target."),
+        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: depends on the public sample's target."),
     ] = None,
     exposure: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: the exposure column.")
@@ -68,7 +68,7 @@ def init_command(
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone takes the public names. Repeatable."
+            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone uses the public names. Repeatable."
         ),
     ] = None,
     merge: Annotated[
@@ -101,21 +101,21 @@ def init_command(
     ] = None,
     ask_password: AskPassword = False,
     anyway: Annotated[
-        bool, typer.Option("--force", "--anyway", help="Write terms even if column statistics would show little.")
+        bool, typer.Option("--force", "--anyway", help="Write terms even if noise would hide most column statistics.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing, and take the default answers.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask no questions, and use the default answers.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and ask nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and ask no questions.")] = False,
 ) -> None:
-    """Write planned terms from files as they are. Of private tables, the command reads column names, kinds and row
-    counts.
+    """Write terms for existing tables, and plan how to spend the budgets. From private tables, the command reads
+    column names, kinds and row counts.
 
-    If neither you, --public nor the file says whether a column holds numbers or names, the column's cells decide. The
-    command reads a --person column to see which rows belong together. Ranges and names of categories come from --public
-    or your declarations, never from private rows. If nobody states ranges and names, the terms reserve part of epsilon
-    to ask the owners with noise. The command asks for facts that only people know, including the kind of model, ranges
-    and names if --public is missing. --yes takes the default answers. The planner then chooses how best to spend the
-    budgets, and the command writes the terms with comments.
+    If you, --public and the file do not state whether a column has numbers or names, the command decides from the
+    column's cells. The command reads a --person column to see which rows belong together. Ranges and names of
+    categories come from --public or your declarations, never from private rows. If ranges or names are missing, the
+    terms reserve part of epsilon for noisy questions to the owners. The command asks you for settings that you did not
+    give, such as epsilon and, without --public, the kind of model, ranges and names. --yes uses the default answers.
+    The planner then chooses how best to spend the budgets, and the command writes the terms with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """

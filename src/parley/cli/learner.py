@@ -25,11 +25,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners in the terms. Each owner's daemon keeps a proposal for the owner's people to read,
-    for as many days as the owner allows. Proposing spends nothing.
+    """Propose terms to the owners that the terms name. Each owner's daemon stores the proposal for the owner's staff
+    to read, for the number of days that the owner allows. Proposing spends no budget.
 
-    The command does not send the file's paths and comments. Proposing the same terms again repeats the proposal, or
-    makes a new proposal if the old proposal lapsed or was withdrawn.
+    The command does not send the paths or comments in the terms file. Proposing the same terms again repeats the
+    proposal, or makes a new proposal if the old proposal lapsed or was withdrawn.
 
     Example:  parley learner propose terms.toml --owners addresses.toml
     """
@@ -119,8 +119,7 @@ def run_command(
     or stops.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
-    that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also releases if
-    some people may be in another ledger's table.
+    that no owner gains. For ratings, --force overrides a forecast that owners do better alone.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
@@ -141,10 +140,11 @@ learner_app.command("withdraw")(withdraw_command)
 
 @learner_app.command("flower")
 def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the app.")]) -> None:
-    """Write a Flower app that runs the same terms over a federation: `flwr run DIR`. Every party needs
+    """Write a Flower app that trains under the same terms in a Flower federation. Every party must install
     parley-dp[flower].
 
-    Start each owner's node with the path of its daemon's socket: --node-config 'socket="/run/parley/bank-a.sock"'.
+    Start the app with `flwr run DIR`. Start each owner's node with the path of its daemon's socket: --node-config
+    'socket="/run/parley/bank-a.sock"'.
 
     Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
     """

@@ -11,10 +11,10 @@ from parley.report.terminal import Terminal, show
 
 def negotiate_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need `value` and `privacy_cost`.")
+        Path, typer.Argument(metavar="TERMS", help="The terms file, with each owner's `value` and `privacy_cost`.")
     ],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
+        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
     ] = None,
     target: Annotated[
         float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
@@ -34,7 +34,7 @@ def negotiate_command(
     ] = False,
     max_price: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="With --truthful: the largest weight of a privacy cost to pay."),
+        typer.Option(metavar="MONEY", help="With --truthful: largest privacy cost weight that you would pay for."),
     ] = None,
     keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
     differences: Differences = None,
@@ -42,7 +42,7 @@ def negotiate_command(
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the payoffs by budget, and the quality by spending.")
+        Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and model quality by spending.")
     ] = None,
     plot_owners: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot the payoff of joining against the number of owners.")
@@ -52,14 +52,14 @@ def negotiate_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
+    """Find the budgets that rational owners would choose, from public knowledge: the terms and a public sample.
 
-    Without `value` and `privacy_cost`, the command prints how much each owner saves by joining at the terms' budgets,
-    and the lowest value at which joining pays. An owner that joins gets value × (test cost alone − test cost together)
+    Without `value` and `privacy_cost`, the command prints each owner's saving from joining at the terms' budgets, and
+    the lowest value that justifies joining. An owner that joins gets value × (test cost alone − test cost together)
     − privacy cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An owner
     that stays out trains alone and gets 0. In an equilibrium, no owner gains by changing its own budget. With
-    privacy.noise = "shared" all owners have the same budget. Only a pilot run uses the file's budgets, to measure the
-    price of noise.
+    privacy.noise = "shared" all owners have the same budget. In a negotiation, only a pilot run uses the terms'
+    budgets, to measure how much noise raises the test cost.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

@@ -41,8 +41,8 @@ owner_app = typer.Typer(
     help="""For an organisation with a private table:
 create a ledger, accept terms, answer learners, and see the spending.
 
-    The table, the ledger and the noise stay with the owner's daemon. Learners send questions to the daemon, which
-    executes nothing that it receives.""",
+    The table and the ledger stay with the owner's daemon, which adds noise to its answers unless hosts draw shared
+    noise. Learners send questions to the daemon, which runs no code that it receives.""",
 )
 
 
@@ -71,7 +71,7 @@ def init_command(
     ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of the lifetime budget.")] = 0.0,
     rule: Annotated[
-        LifetimeRule, typer.Option(help="Permanent rule for adding up agreements: simple (ε and δ) or zcdp.")
+        LifetimeRule, typer.Option(help="Permanent rule that adds up agreements' costs: simple (ε, δ) or zcdp.")
     ] = LifetimeRule.simple,
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address at which learners reach the daemon.")
@@ -79,8 +79,9 @@ def init_command(
 ) -> None:
     """Create the settings and the ledger of one table, with its lifetime budget.
 
-    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' the ρ of agreements adds up, so more
-    agreements with Gaussian noise or many rounds fit. 'zcdp' needs a DELTA above 0 and excludes noise = "shared".
+    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' the ρ of agreements adds up, so the budget
+    allows more agreements with Gaussian noise or many rounds. 'zcdp' needs a DELTA above 0 and excludes noise =
+    "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -88,9 +89,9 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if similar_books is not None:
         warn(
-            f"{similar_books} has the ledger of a table with the same keys and columns. If both tables are about the "
-            "same people, this new ledger gives these people a second budget, which nobody promised. In this case, "
-            f"move {folder} away before its first use, and use the existing ledger."
+            f"{similar_books} names the ledger of a table with the same keys and columns. If both tables are about the "
+            "same people, two ledgers together can spend more on these people than either lifetime budget allows. If "
+            f"so, move {folder} away before its first use, and use the existing ledger."
         )
     if not lifetime_delta > 0:
         warn(
@@ -99,7 +100,7 @@ def init_command(
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: read this file before the first start", soft_wrap=True)
-    held = "" if rule is LifetimeRule.simple else ", held as zCDP"
+    held = "" if rule is LifetimeRule.simple else ", counted as zCDP"
     console.print(
         f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, δ = "
         f"{number(lifetime_delta)}{held}",
@@ -128,11 +129,12 @@ def accept_command(
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Read what the terms promise and cost, and accept the terms. The daemon then answers under the terms, up to
-    their budget.
+    """Read what the terms promise and cost, and accept the terms. The daemon then answers questions under the terms,
+    up to the terms' budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. For a proposal, only the
-    proposer's key may ask, unless --certificate or --peer names another key. With --relay, relays may ask too.
+    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. For a proposal, the daemon
+    answers only the proposer's key, unless --certificate or --peer names another key. With --relay, the daemon also
+    answers relays.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
@@ -148,14 +150,15 @@ def accept_command(
     acceptance.show_summary(offer, as_json)
     (errors_console if as_json else console).print(KEEP_INSIDE_NOTE, style="dim")
     offer.require_room()
-    agreed = yes or typer.confirm("Accept the terms, and reserve their budget for ever?", err=True)
+    agreed = yes or typer.confirm("Accept the terms, and reserve their budget permanently?", err=True)
     with unchanged(proposal, settings_file):
         acceptance.accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 
 
 @owner_app.command("serve")
 def serve_command(settings_file: SettingsFile) -> None:
-    """Answer learners until SIGTERM or Ctrl-C. The log on stderr has JSON lines without data.
+    """Answer learners' questions until SIGTERM or Ctrl-C. The log on stderr has JSON lines about messages, never about
+    records.
 
     Example:  parley owner serve bank-a/owner.toml
     """
@@ -185,7 +188,7 @@ def inbox_command(
     """List the terms that certified learners proposed, with proposer, time and state. The ledger holds no proposals.
 
     With TERMS, show the effect of accepting these terms: the summary of `parley owner accept`, the other owners, and
-    the rest of the lifetime budget. The command accepts nothing.
+    the remaining lifetime budget. The command does not accept the terms.
 
     Example:  parley owner inbox bank-a/owner.toml
 
@@ -233,7 +236,7 @@ def refuse_command(
     named: TermsHash,
     settings_file: SettingsOption,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Reason that the learner reads. Give no figures of the table.")
+        str, typer.Option(metavar="TEXT", help="Reason for the learner to read. Give no figures from the table.")
     ],
 ) -> None:
     """Refuse proposed terms, and store the reason. You can still accept refused terms later.

@@ -122,11 +122,11 @@ def restore_command(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Replace the ledger by a backup. Every answer that may have followed the backup counts as spent, and every
-    agreement ends. Stop the daemon first. The replaced ledger is kept next to the new ledger. With --assume-spent all,
-    the whole lifetime budget is spent. If the folder of acceptances may lack terms accepted after the backup, only
-    --assume-spent all is safe. With --assume-spent agreements, the budgets of all agreements in the backup and in the
-    folder of acceptances are spent.
+    """Replace the ledger with a backup. Every answer that the backup may lack counts as spent, and every agreement
+    ends. Stop the daemon first. The command keeps the replaced ledger next to the new ledger. With --assume-spent all,
+    the whole lifetime budget counts as spent. If the folder of acceptances may lack terms accepted after the backup,
+    only --assume-spent all is safe. With --assume-spent agreements, the budgets of all agreements in the backup and in
+    the folder of acceptances count as spent.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """
@@ -137,7 +137,7 @@ def restore_command(
     spent_words = (
         "the whole lifetime budget"
         if everything
-        else f"every reserved budget, also of the {counted(len(lost), 'acceptance')} in {books.accepted},"
+        else f"every reserved budget, including that of the {counted(len(lost), 'acceptance')} in {books.accepted},"
     )
     if not yes and not typer.confirm(
         f"Every existing agreement ends, and {spent_words} counts as spent. Restore?", err=True
@@ -199,7 +199,7 @@ def close_command(
             f"{terms}: expected the first digits of one agreement's hash; {len(matching_accounts)} agreements match"
         )
     if not yes and not typer.confirm(
-        f"End the agreement {matching_accounts[0].terms_hash[:16]}… with {matching_accounts[0].learner} for ever?",
+        f"End the agreement {matching_accounts[0].terms_hash[:16]}… with {matching_accounts[0].learner} permanently?",
         err=True,
     ):
         errors_console.print("Nothing was closed.")

@@ -23,9 +23,7 @@ AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the d
 
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
-    order_by: Annotated[
-        list[str], typer.Option(metavar="KEY", help="Column that orders the rows and counts as public. Repeatable.")
-    ],
+    order_by: Annotated[list[str], typer.Option(metavar="KEY", help="Public column that sorts the rows. Repeatable.")],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the table.")],
     query: Annotated[str | None, typer.Option(metavar="SQL", help="The query; one row per record.")] = None,
     query_file: QueryFile = None,
@@ -34,10 +32,10 @@ def snapshot_command(
         bool, typer.Option("--json", help="Print the manifest without its digest as one JSON object.")
     ] = False,
 ) -> None:
-    """Copy the rows of a query, as of one moment, from a database into a folder of Parquet files that never changes.
+    """Copy the rows that a database query returns at one moment into an unchanging folder of Parquet files.
 
-    Each column has the type that the database declares or that the query casts to. Rows are in the order of KEY, and no
-    two keys may be equal. A command that ends early leaves no files, and cannot be resumed.
+    Each column has the type that the database declares or that the query casts to. Rows are sorted by KEY, and keys
+    must be unique. A command that ends early leaves no files, and cannot be resumed.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
@@ -74,7 +72,8 @@ def query_text(query: str | None, file: Path | None) -> str | None:
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
-        raise SettingError(f"--query-file {file}: cannot be read ({type(error).__name__}); expected SQL") from None
+        problem = f"cannot be read ({type(error).__name__}); expected a UTF-8 text file with one SQL query"
+        raise SettingError(f"--query-file {file}: {problem}") from None
 
 
 def take_with_prompt(

@@ -26,8 +26,8 @@ PROGRESS_INTERVAL_S = 2.0  # seconds between two lines about progress
 peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="""For an owner under gossip terms, which have
-no centre: ask the owner's daemon and mix points with neighbours.
+    help="""For an owner under gossip terms, which need no central
+learner: ask the owner's daemon, and mix parameters with neighbours.
 
     Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. With --resume, a
     killed peer continues where it stopped.""",
@@ -47,31 +47,29 @@ def run_command(
     settings_file: Annotated[
         Path,
         typer.Option(
-            "--owner", metavar="OWNER", help="The owner's settings, owner.toml, which name peer and neighbours."
+            "--owner", metavar="OWNER", help="The owner's settings, owner.toml, which list the peer and its neighbours."
         ),
     ],
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if one exists.")] = False,
     deadline: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", help="Seconds until warnings name late neighbours, and waiting time at the end."
-        ),
+        typer.Option(metavar="SECONDS", help="Seconds after which a neighbour counts as late, also at the end."),
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: beside TERMS.")
+        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: next to TERMS.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the common model as JSON.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the joint model as JSON.")] = None,
     differences: Differences = None,
     anyway: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one owner's part of training without a central learner. In each round, the peer mixes points with its
+    """Run one owner's part of training without a central learner. In each round, the peer mixes parameters with its
     neighbours and uses one noisy gradient from its owner's daemon.
 
     Each owner first accepts the terms with `parley owner accept --peer` and runs `parley owner serve`. Neighbours may
     start in any order; a peer waits for its neighbours. If a peer is killed at any moment, the same command with
     --resume continues with the same questions, answers and messages. Every peer ends with the same model, the mean of
-    all owners' points. The log on stderr has JSON lines.
+    all owners' parameters. The peer logs JSON lines on stderr.
 
     Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
     """

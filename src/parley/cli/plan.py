@@ -10,9 +10,9 @@ from parley.report.terminal import Terminal, show
 
 
 def plan_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, whose owners need no `data`.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file; owners' `data` may be missing.")],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample. Default: `public` in the terms.")
+        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
     ] = None,
     moments: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
@@ -34,12 +34,12 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how best to spend the same budgets: algorithm, rounds, step, clip and noise. The command reads no
-    private record.
+    """Choose how best to spend the terms' budgets: algorithm, rounds, step, clip and noise. The command does not
+    read private records.
 
-    On public rows, the planner tries the choices that the terms leave open, with the noise that the owners' budgets
-    need. The planner prints the worth of each choice. The planner changes neither an owner's epsilon nor where noise is
-    drawn.
+    The planner uses public rows to test the choices that the terms leave open, with noise that fits the owners'
+    budgets. The planner prints the worth of each choice. The planner does not change any owner's epsilon, or which
+    parties draw the noise.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -51,7 +51,7 @@ def plan_command(
 
 
 def pin_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which nobody has accepted yet.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="A terms file that no party has accepted yet.")],
     write: Annotated[
         Path, typer.Option(metavar="TERMS2", help="File for the new terms; the pinned numbers go next to it.")
     ],
@@ -59,9 +59,10 @@ def pin_command(
 ) -> None:
     """Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.
 
-    Bounds, centres, scales, principal components, whitening and the points of a basis follow from the terms and the
-    public sample. If a sample spreads equally in several directions, machines may find different constants. The new
-    terms have another hash, so every owner must accept the new terms. The command asks no owner and spends no budget.
+    Parley computes bounds, centres, scales, principal components, whitening and the points of a basis from the terms
+    and the public sample. If a sample has equal variance in several directions, machines may find different constants.
+    The new terms have another hash, so every owner must accept the new terms. The command contacts no owner and spends
+    no budget.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

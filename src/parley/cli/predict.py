@@ -22,12 +22,12 @@ def predict_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:
-    """Predict with a trained model, and write a table's rows with the predictions as further columns.
+    """Add a trained model's predictions to a copy of a table.
 
-    Predicted numbers are in the target's own units. Predicted classes are names, each with a column of probabilities if
-    the model has them. Predicted counts are rates times the exposures in the table. For survival models the file holds
-    the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves this machine. FILE
-    also holds the private rows.
+    Predicted numbers are in the target's own units. Predicted classes are names. If the model gives probabilities, each
+    class has a column of probabilities. Predicted counts are rates times the exposures in the table. For survival
+    models the file holds the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves
+    this machine. FILE also holds the private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

@@ -22,11 +22,11 @@ def refine_command(
 ) -> None:
     """Personalise the joint model with your own rows.
 
-    The command fits a ridge towards the joint model, boosted trees on top of the ridge, and trees without the joint
-    model. Cross-validation on the owner's training rows decides how much of each model to keep. If the gain is within
-    one standard error, the joint model does not change. Held-out rows stay unused, so `parley score` can judge the
-    result. The command spends no budget, and nothing leaves this machine. The personal model has no privacy guarantee
-    and must stay with the owner.
+    The command fits corrections of the joint model: a ridge fit towards it, boosted trees on top of the ridge fit, and
+    trees without the joint model. Cross-validation on the owner's training rows decides how much of each correction to
+    keep. If no correction gains more than one standard error, the command keeps the joint model. Held-out rows stay
+    unused, so `parley score` can judge the result. The command spends no budget, and nothing leaves this machine. The
+    personal model has no privacy guarantee and must stay with the owner.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

@@ -15,19 +15,21 @@ def score_command(
     ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
     owner: Annotated[str | None, typer.Option(help="Owner that judges the model.")] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="Score all owners whose `data` are on this machine.")] = False,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Judge the model for all owners whose `data` are on this machine.")
+    ] = False,
     data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a private page (.html) for the owner.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare the joint model with the model that an owner can train alone, on the owner's held-out rows.
+    """Use an owner's held-out rows to compare the joint model with the model that the owner can train alone.
 
-    The table also shows the owner's personal model, which `parley refine` makes from the joint model. The same
-    procedure, without the joint model, makes the model that the owner trains alone. MODEL may also be a file that
-    `parley refine` saved. Owners differ, so a forecast for all owners does not decide for each owner. The output is
-    computed from private rows and must stay inside the organisation.
+    The table also shows the owner's personal model, which `parley refine` makes from the joint model. The procedure of
+    `parley refine`, applied without the joint model, makes the model that the owner trains alone. MODEL may also be a
+    file that `parley refine` saved. Owners differ, so a forecast for all owners may be wrong for one owner. The output
+    is computed from private rows and must stay inside the organisation.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """

@@ -80,7 +80,7 @@ class Hinged(Forest):
             )
         except (KeyError, ValueError, OverflowError):
             raise DataError(
-                "model.preparation: the file does not hold bins that parley init or parley pin wrote"
+                "model.preparation: the file does not contain bins that parley init or parley pin wrote"
             ) from None
         if made.knots.shape != (made.leaves,) or made.joined.shape != (made.leaves,) or not made._sound(columns):
             raise DataError(

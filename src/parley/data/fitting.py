@@ -377,7 +377,7 @@ def dropped_rows(model: Model) -> str | None:
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
     """Return every numeric column. A private table's text column is refused: one odd cell must not drop a feature."""
     if schema is None:
-        raise DataError("model.features: list the columns, because no public sample or table names the columns")
+        raise DataError("model.features: list the columns, because neither a public sample nor a table gives them")
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:

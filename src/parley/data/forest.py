@@ -179,7 +179,7 @@ class Forest:
             made = cls(column, threshold, left, right, roots, values)
         except (KeyError, ValueError, OverflowError):
             raise DataError(
-                "model.preparation: the file does not hold trees that parley init or parley pin wrote"
+                "model.preparation: the file does not contain trees that parley init or parley pin wrote"
             ) from None
         if (why := made._defect(columns, outcomes)) is not None:
             raise DataError(f"model.preparation: the trees in the file are broken: {why}")
@@ -212,7 +212,7 @@ class Forest:
 def bounded_numbers(array: Floats, axes: int) -> Floats:
     """Return an array from a file if its numbers are small enough to compute with."""
     if array.ndim != axes or not (np.abs(array) <= LARGEST).all():
-        raise ValueError("an array has a wrong shape, or numbers too large to compute with")
+        raise ValueError("an array has the wrong shape, or contains numbers that are too large")
     return array
 
 
@@ -305,8 +305,8 @@ class MarginForest(Forest):
         fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
         if not fits or not (np.abs(orders) <= LARGEST).all():
             raise DataError(
-                "model.preparation: the file has wrong orders of names: expected at most one order for each column and "
-                "outcome"
+                "model.preparation: the orders of names in the file are wrong: expected at most one order for each "
+                "column and outcome"
             )
         first = Forest.from_arrays(arrays, columns + len(orders), outcomes)
         later = {
@@ -385,7 +385,7 @@ class MarginLines(MarginForest):
         lines, made = arrays.get(LINES_ARRAY, np.empty(0)), MarginForest.from_arrays(arrays, columns, outcomes)
         fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
         if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [MIN_SPREAD], [0]])).all():
-            raise DataError("model.preparation: the file lacks a centre, scale and size for each column")
+            raise DataError("model.preparation: the file needs a valid centre, scale and size for each column")
         return cls(**vars(made), lines=lines)
 
 

@@ -238,7 +238,7 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
     if needed > memory:
         raise DataError(
             f"{table.where}: the table's prepared rows need {needed / 1e9:.0f} GB, but this machine has "
-            f"{memory / 1e9:.0f} GB; use a folder of Parquet files, which a release streams, or fewer rows"
+            f"{memory / 1e9:.0f} GB; use fewer rows, or a folder of Parquet files, which a release reads in parts"
         )
 
 

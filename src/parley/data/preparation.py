@@ -418,7 +418,7 @@ class Preparation:
         """Mark the places for training, the same for all tables of this size; a `TermsError` if people are held out."""
         if self.model.holdout_by is not None:
             raise TermsError(
-                "model.holdout_by: with people held out, training rows follow from people, not from row numbers; "
+                "model.holdout_by: this key holds out people, so row numbers do not tell which rows are for training; "
                 "remove the key"
             )
         return trained_places(self.model, rows)
@@ -438,6 +438,6 @@ def require_records(terms: Terms, name: str, found: int, note: str = "") -> None
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(
-            f"{name}: the terms promise {declared} records, but the table has {found}{note}; give the agreed table, or "
-            "new terms"
+            f"{name}: the terms promise {declared} records, but the table has {found}{note}; use the agreed table, or "
+            "agree on new terms"
         )

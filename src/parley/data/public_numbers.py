@@ -160,8 +160,8 @@ def read_pins(model: Model) -> Pins | None:
         return None
     if model.preparation is None:
         raise DataError(
-            "model.preparation: missing; these terms pin public numbers in a file. Name the file that came with the "
-            "terms"
+            "model.preparation: the key is missing, but these terms pin public numbers in a file; set the key to the "
+            "file that came with the terms"
         )
     path = Path(model.preparation)
     try:
@@ -193,8 +193,8 @@ def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     difference = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if difference is not None:
         raise StalePinsError(
-            f"model.preparation: the pinned numbers differ from those of the terms and the public sample: {difference} "
-            f"(there: in the file). {PIN_AGAIN}"
+            "model.preparation: the pinned numbers in the file (there) differ from the numbers that this machine "
+            f"computes from the terms and the public sample (here): {difference}. {PIN_AGAIN}"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}
@@ -269,7 +269,7 @@ def _arrays(content: Any) -> Pins:
     arrays = {str(name): np.array(values, dtype=np.float64) for name, values in content["arrays"].items()}
     for array in arrays.values():
         if not (np.abs(array) <= LARGEST).all():
-            raise ValueError("numbers too large to compute with")
+            raise ValueError("the file contains numbers that are too large")
     return arrays
 
 
@@ -278,7 +278,7 @@ def _require_ordered(pins: Pins) -> None:
     for low, high in (("low", "high"), ("component_low", "component_high")):
         if low in pins and high in pins and not (pins[low] <= pins[high]).all():
             raise DataError(
-                f"model.preparation: a number of {low} is above the number of {high}; pin the numbers again"
+                f"model.preparation: a value of {low} is above the matching value of {high}; pin the numbers again"
             )
     if not (pins["scale"] > 0).all() or not (pins["target_scale"] > 0).all():
         raise DataError("model.preparation: every scale must be above 0; pin the numbers again")

@@ -42,7 +42,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         bins = cut(fitted.encodings, model.bins, ends, known, outcomes, joined=lines, crossed=model.crossed or ())
         return replace(fitted, forest=bins, shares=None if known is None else bins.indicators(known).mean(axis=1))
     if model.trees is None or public is None or known is None:
-        raise DataError("model.columns: trees are grown on a public sample; name a public sample as model.public")
+        raise DataError("model.columns: trees are grown on a public sample; set model.public to a public sample")
     if (why := model.trees.too_many(outcomes)) is not None:  # where the public sample says which classes there are
         raise DataError(f"model.trees: {why}")
     if pins is None:
@@ -56,7 +56,7 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
     if isinstance(made, MarginLines) and not made.matches_public_columns(known, TOLERANCE):
-        raise StalePinsError(f"model.preparation: the file's lines differ from those of the public sample. {PIN_AGAIN}")
+        raise StalePinsError(f"model.preparation: the file's scales are not those of the public sample. {PIN_AGAIN}")
     return replace(fitted, forest=made)
 
 
@@ -69,7 +69,7 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         for part, count in zip(parts, size.parts, strict=True)
     ):
         raise StalePinsError(
-            f"model.preparation: the file's trees do not have the number or size of model.trees. {PIN_AGAIN}"
+            f"model.preparation: the file contains more or larger trees than model.trees allows. {PIN_AGAIN}"
         )
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:

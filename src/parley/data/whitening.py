@@ -25,7 +25,7 @@ def whitened(fitted: Preparation, design: Design, redraw: int | None, curvatures
         places = np.random.default_rng(redraw).integers(len(design), size=len(design))
     if fitted.model.whitening == "public-curvature":
         if curvatures is None:
-            raise ValueError("whitening by curvature needs the loss")
+            raise ValueError("whitening by curvature needs the function `curvatures`")
         weight = _weights(curvatures(fitted, design.where(places)))
         if fitted.model.has_intercept:
             mean = weight @ standard[places] / len(places)

@@ -244,8 +244,8 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
         settings = load_owner(address.own)
         if not name == settings.name == terms.learning.learner:
             raise SettingError(
-                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in "
-                f"process"
+                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be "
+                "used without a daemon; give the addresses of other owners"
             )
         owner = open_owner(settings)
         agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)

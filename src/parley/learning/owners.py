@@ -106,11 +106,11 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
         raise LedgerError(
-            f"--lifetime {lifetime:g}: expected a number above 0, the largest epsilon that all agreements together "
-            f"may ever cost"
+            f"--lifetime {lifetime:g}: expected a number above 0; it is the largest epsilon that all agreements "
+            f"together may ever cost"
         )
     if lifetime_delta is not None and not 0 <= lifetime_delta < 1:
-        raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number from 0 up to, not including, 1")
+        raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number of at least 0 and below 1")
     promised = {part.name: reservation(terms, part.name) for part in terms.owners}
     missing = missing_ledgers(terms, folder)
     if missing and lifetime is None:
@@ -156,7 +156,7 @@ def _require_place(folder: Path) -> None:
     if not above.is_dir():
         raise LedgerError(f"{above}: is a file; expected a folder for the owners' ledgers")
     if not os.access(above, os.W_OK):
-        raise LedgerError(f"{above}: this account cannot write there; choose a folder in which it can create ledgers")
+        raise LedgerError(f"{above}: this account cannot write to this folder; choose another folder for ledgers")
 
 
 def _ledger_path(folder: Path, name: str) -> Path:
@@ -181,11 +181,11 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
         [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
     )
     if promised.delta > Fraction(str(lifetime_delta or 0)):
-        short.append(f"a lifetime δ of {delta:g} or more, because their noise needs a δ (--lifetime-delta {delta:g})")
+        short.append(f"a lifetime δ of {delta:g} or more (--lifetime-delta {delta:g}), because their noise needs a δ")
     if short:
         raise LedgerError(
-            f"{path}: these terms need {' and '.join(short)}. No ledger was created, because a ledger's budget can "
-            "never change"
+            f"{path}: these terms need {' and '.join(short)}. No ledger was created yet, because a ledger's "
+            "budget can never change later"
         )
 
 
@@ -196,14 +196,14 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
         short = (
-            "; the noise of these terms has a δ, and --lifetime-delta is smaller than this δ"
+            ". The noise of these terms has a δ, and --lifetime-delta is smaller than this δ"
             if (lifetime_delta or 0.0) < delta
             else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, creates the "
-            f"ledger: {first} and learning together need that much{short}. No ledger was created, because a ledger's "
-            "budget can never change"
+            f"{folder / missing[0]}.ledger: no such ledger. To create the ledger, give --lifetime {float(epsilon):g}"
+            f"{more}, or larger values, because {first} and learning together need this budget{short}. No ledger was "
+            "created yet, because a ledger's budget can never change later"
         )
 
 
@@ -268,7 +268,7 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
     """Return the owners in the order of the terms; refuse any others, or missing ones."""
     by_name = {owner.name: owner for owner in owners}
     if len(by_name) < len(owners):
-        raise SettingError("owners: expected different names")
+        raise SettingError("owners: expected a different name for each owner")
     expected = [part.name for part in terms.owners]
     if set(by_name) != set(expected):
         raise TermsError(f"owners: expected {expected}, as in the terms; got {sorted(by_name)}")

@@ -308,8 +308,8 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
             raise ContradictionError(
-                f"{name}: the final point is outside the agreed box; ask the operators of this peer and of the peers "
-                "between"
+                f"{name}: this peer's final point is outside the agreed box; ask its operator, and those of the peers "
+                "that passed the point on"
             )
 
 

@@ -47,7 +47,7 @@ def starting_point(setup: Setup) -> Floats:
     fit = None if setup.public is None else public_fit(setup.risk, setup.public, setup.limits.radius, origin)
     if fit is None:
         raise DataError(
-            "learning.start: the public sample has no best fit to start from (its classes may separate); remove the key"
+            "learning.start: the public sample has no best fit (its classes may be separable); remove learning.start"
         )
     return fit.theta
 

@@ -206,7 +206,8 @@ def local_update(
     bound = objective.record_bound(preparation, limits, "l2")
     if not isinstance(objective, LocallyUpdated):
         raise TermsError(
-            f"learning.algorithm: no bound is known on how far one record moves local steps of {terms.model.kind}"
+            f"learning.algorithm: for {terms.model.kind}, no bound is known on the effect of one record on local "
+            "steps; choose an algorithm without local steps"
         )
     if limits.radius is None or not steps or curvature is None or bound is None:
         raise TermsError(f"learning.algorithm: expected {algorithm}, with model.radius and bounds of every feature")
@@ -269,8 +270,8 @@ def local_step(
     data = _mean_curvature(objective, preparation, terms)
     if data is None or not 0 < data < math.inf:
         raise TermsError(
-            f"model.bounds: expected bounds of every feature (declared, or from a public sample) with {algorithm}: "
-            "without bounds no local step is short enough for every table"
+            f"model.bounds: expected bounds of every feature with {algorithm} (declared, or from a public sample). "
+            "Without bounds, no local step is short enough for every table"
         )
     largest = data + proximal
     if isinstance(step, str):
@@ -278,8 +279,8 @@ def local_step(
     if not step * largest <= 2 * (1 - 1e-12):
         pull = " and the pull of learning.proximal" if proximal else ""
         raise TermsError(
-            f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} with {algorithm}, 2 over the largest "
-            f"curvature that records within the bounds{pull} can have: longer local steps may amplify the effect of "
-            "one record"
+            f"{key} = {step:g}: expected at most {2 * (1 - 1e-5) / largest:.6g} with {algorithm}. Longer local steps "
+            "may amplify the effect of one record. The limit is 2 divided by the largest curvature that records "
+            f"within the bounds{pull} can have"
         )
     return step

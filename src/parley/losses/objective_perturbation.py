@@ -182,13 +182,13 @@ class PerturbedCost:
     ) -> Self:
         """Return the cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
-            raise TermsError("learning.algorithm: there is no proof of objective-perturbation for this model")
+            raise TermsError("learning.algorithm: objective-perturbation has no privacy proof for this model")
         law, basis = objective.perturbation(preparation)
         numbers = basis.shape[1] * preparation.width
         if numbers > LARGEST_HESSIAN:
             raise TermsError(
-                f"learning.algorithm: objective-perturbation is for at most {LARGEST_HESSIAN} parameters, these terms "
-                f"have {numbers}"
+                f"learning.algorithm: objective-perturbation allows at most {LARGEST_HESSIAN} parameters, but these "
+                f"terms have {numbers}"
             )
         row = bound.value / (heaviest * (2**0.5 if law.several else 1.0))
         own = records * objective.regularisation / (row**2 * heaviest)
@@ -263,7 +263,7 @@ class PerturbedCost:
             times = max(1.0, (length - distance_bound) / self.radius)
             if not distance_bound / times + 8 * UNIT_ROUNDOFF * self.radius <= self.distance:
                 raise GuaranteeError(
-                    "the computed minimum is not as accurate as the noise assumes; nothing was released"
+                    "the computed minimum is less accurate than the privacy proof requires; nothing was released"
                 )
             minima[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
             start, before = phi, linear

@@ -18,8 +18,8 @@ from parley.validate import printable, upper
 
 # said because `parley forecast --inside` looks at the owner's own rows, which no noise protects
 DECISION_WARNING = (
-    "Others see whether you join. A decision based on your own rows reveals information about your rows that no budget "
-    "covers."
+    "Other parties see whether you join. A decision based on your own rows reveals information about your rows that no "
+    "budget covers."
 )
 
 
@@ -81,7 +81,7 @@ def _limits(agreement: Agreement) -> str:
     if agreement.setup.terms.privacy.unit != OWNER_UNIT:
         return ""
     return (
-        " The promise covers these terms alone. With any other table of the same size, the learner would see similar "
+        " The promise covers only these terms. With any other table of the same size, the learner would see similar "
         "answers. The promise also covers every person who is in your table and in no other owner's table. For a "
         "person in κ tables, ε is κ times as large. Your participation and your number of records are public."
     )
@@ -94,7 +94,7 @@ def _neighbours(terms: Terms, owner: str) -> str:
     near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
         "Your peer mixes your answers with the numbers that it receives and sends the mixture to the peers of "
-        f"{', '.join(map(printable, near))}. In the end every owner knows every owner's point."
+        f"{', '.join(map(printable, near))}. At the end, every owner knows every owner's final parameters."
     )
 
 
@@ -106,10 +106,9 @@ def _counted(agreement: Agreement) -> list[str]:
         most = terms.privacy.records_per_person
         first = "first row of each person counts" if most == 1 else f"first {most:,} rows of each person count"
         lines.append(
-            f"Only the {first}. Column {printable(terms.privacy.person)!r} tells people apart. The number of rows that "
-            "count is public. The promise is about replacing a person by someone with as many rows and no others in "
-            "the table. Such a replacement leaves the number of rows unchanged. The promise does not protect how many "
-            "rows each person has."
+            f"Only the {first}. Column {printable(terms.privacy.person)!r} tells people apart. The number of counted "
+            "rows is public. The promise covers replacing one person with another person who has the same number of "
+            "rows and no other rows in the table. The promise does not protect the number of rows that each person has."
         )
     return lines
 
@@ -127,7 +126,7 @@ def _noisy(agreement: Agreement) -> str:
     if terms.privacy.score_epsilon is not None:
         scored = (
             f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
-            f"for ε = {number(terms.score_epsilon, side='above')} (training has the rest of ε)"
+            f"for ε = {number(terms.score_epsilon, side='above')} (training uses the rest of ε)"
         )
     return f"You send {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. You send nothing else."
 
@@ -140,8 +139,8 @@ def _shared(agreement: Agreement) -> list[str]:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
     two, mechanism = terms.noise.draws == 2, terms.privacy.mechanism
     noise = (
-        f"two {mechanism} noises, one from each host. Each host knows its own noise. The other host's noise still "
-        "protects you as promised, even from a host that works with the learner."
+        f"{mechanism} noise from each of the two hosts. Each host knows its own noise. Even if one host acts together "
+        "with the learner, the other host's noise protects you as promised."
         if two
         else f"one {mechanism} noise, which the hosts draw together and no host knows."
     )
@@ -177,8 +176,8 @@ def _smallest_epsilon(owner: Owner, terms: Terms) -> str:
         else "no two hosts act together"
     )
     return (
-        f" All owners share one noise and therefore the smallest ε of all owners (yours was {own}). The promise holds "
-        f"as long as {holds}."
+        f" All owners share one noise, so the smallest ε of all owners applies (yours was {own}). The promise holds as "
+        f"long as {holds}."
     )
 
 
@@ -194,11 +193,11 @@ def _steps(agreement: Agreement) -> list[str]:
     if most > 1:
         return [
             f"Every local step is charged as a release, so an answer of {most:,} steps costs ε = {step}{at}. The "
-            f"promised and debited total of all {releases:,} releases is ε = {total}{at}."
+            f"total of all {releases:,} releases, which the terms promise and the ledger debits, is ε = {total}{at}."
         ]
     if learning.batches is None:
         each = f"One answer alone costs ε = {step}{at}"
-        return [f"{each}. The promised and debited total of all answers is ε = {total}{at}."]
+        return [f"{each}. The total of all answers, which the terms promise and the ledger debits, is ε = {total}{at}."]
     if part.training.series.joint:
         return [
             "The noise of an answer is calibrated for all answers together. The first answer spends the whole ε = "
@@ -207,15 +206,16 @@ def _steps(agreement: Agreement) -> list[str]:
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     every = counted(answers, "answer")
     if learning.poisson:
-        often = f"about {answers / (learning.batches or 1):,.0f} of {every}, and nobody else knows which answers"
+        often = f"about {answers / (learning.batches or 1):,.0f} of {every}, and only this owner can know which answers"
     else:
         often = f"at most {entered:,} of {every}, one per epoch"
     in_answers = counted(min(rows * entered, answers), "answer")
-    people = f". A person with {rows:,} records is in up to {in_answers}" if rows > 1 else ""
+    people = f". The {rows:,} records of one person are together in up to {in_answers}" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
-        f"One answer alone costs ε = {step}{at}. A record is in {often}{people}. The promised and debited total over "
-        f"all {'rounds' if learning.epochs is None else 'epochs'}{scored} is ε = {total}{at}."
+        f"One answer alone costs ε = {step}{at}. A record is in {often}{people}. The total over all "
+        f"{'rounds' if learning.epochs is None else 'epochs'}{scored}, which the terms promise and the ledger debits, "
+        f"is ε = {total}{at}."
     ]
 
 
@@ -238,10 +238,10 @@ def _liars_sentence(terms: Terms) -> list[str]:
     if section is None:
         return []
     return [
-        f"Up to {section.byzantine:,} of all owners may lie. The learner combines the answers by the rule "
-        f"{section.rule!r}. The learner's result names owners whose answers the agreed "
-        f"bound{'' if section.spread is None else ', the stated spread'} and the noise do not explain. What you "
-        "promise does not depend on the rule."
+        f"The terms assume at most {counted(section.byzantine, 'lying owner')}. The learner combines the answers by "
+        f"the rule {section.rule!r}. The learner's result names each owner whose answers the agreed "
+        f"bound{'' if section.spread is None else ', the stated spread'} and the noise cannot explain. Your promise "
+        "does not depend on the rule."
     ]
 
 
@@ -251,7 +251,7 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
     budget, unit, before = f"ε = {number(lifetime[0])}", "ε", reserved[0]
     cost = reservation.epsilon if held is None else reservation.rho
     if held is not None:
-        budget += f", δ = {number(lifetime[1])}, held as zCDP with ρ = {number(held[0], side='below')}"
+        budget += f", δ = {number(lifetime[1])}, or ρ = {number(held[0], side='below')} in zCDP"
         unit, before = "ρ", held[1]
     already = f"{unit} = {number(before, side='above')} is already reserved."
     if cost is None and not known:
@@ -302,7 +302,7 @@ def others_in(terms: Terms, owner: str) -> str:
         for part in others[:MAX_LISTED_OWNERS]
     ]
     more = f" and {len(others) - MAX_LISTED_OWNERS:,} more" if len(others) > MAX_LISTED_OWNERS else ""
-    return f"Other owners in these terms: {', '.join(listed)}{more}. This list does not show which owners accept."
+    return f"Other owners in these terms: {', '.join(listed)}{more}. This list does not show who has accepted."
 
 
 def left_after(books: Ledger, reservation: Reservation, known: bool) -> str:

@@ -65,8 +65,8 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             TermsWarning(
                 "hosts",
                 f"{subject} among the hosts ({names}). The guarantee holds as long as no two hosts act together, "
-                "including hosts that are owners. An owner that is a host can read every owner's exact sums together "
-                f"with {other}.",
+                f"including hosts that are owners. Together with {other}, an owner that is a host can read every "
+                "owner's exact sums.",
             )
         )
     return warnings
@@ -81,7 +81,7 @@ def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[Term
         TermsWarning(
             "hosts.key",
             f"Neither the terms nor {place} give the key of {join_names(unknown)}. Anyone who holds the authority's "
-            "key can certify itself under the names of hosts, receive the shares of two hosts, and read exact sums "
+            "key can issue certificates in the names of hosts, receive the shares of two hosts, and read exact sums "
             "without noise. Compare the hosts' fingerprints over the phone (parley certs show) and write the "
             f"fingerprints into the terms or into {place}.",
         )

@@ -178,7 +178,7 @@ def _written(note: Note) -> bytes:
     """Return a note as the bytes of an .npz file."""
     sketch = note.sketch
     if sketch is None:
-        raise LedgerError("a note without a sketch must be next to its table")
+        raise LedgerError("a note that is not next to its table needs a sketch")
     keys = [sketch.whole, *sketch.without, *sketch.single]
     about = {"format": FORMAT, "digest": note.digest, **_facts(note)}
     about |= {"rows": sketch.rows, "width": sketch.width, "columns": sketch.columns, "alike": sketch.alike}
@@ -259,11 +259,11 @@ class OtherBooks:
         shared = "the same table as" if self.same else "a table with some of the same rows or people as"
         found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
         if self.reserved is None:
-            return f"{found} That ledger no longer exists, so nobody can tell what it spent."
+            return f"{found} That ledger no longer exists, so its spent ε is unknown."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found} That ledger reserved ε = {epsilon}, δ = {delta} and spent ε = {number(self.spent, side='above')} "
-            "of the reserve. A release under another ledger adds to the spent ε."
+            f"{found} That ledger reserved ε = {epsilon}, δ = {delta}, and ε = {number(self.spent, side='above')} of "
+            "it is spent. A release under another ledger adds to the spent ε."
         )
 
 

@@ -96,7 +96,7 @@ class Owner:
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(
-                f"{name}: an owner with a durable ledger releases, so its noise must be safe; remove `noise`"
+                f"{name}: an owner with a durable ledger releases answers, so its noise must be safe; remove `noise`"
             )
         self._replicates: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
@@ -199,7 +199,7 @@ class Owner:
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(
                 f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would have "
-                "no noise"
+                "no noise; use `answer`"
             )
         key, hosts, fresh_shares = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
@@ -247,7 +247,7 @@ class Owner:
     def agreement(self, terms_hash: str) -> Agreement:
         """Return the agreement with this hash, or refuse."""
         if not self.accepted(terms_hash):
-            raise UnknownTerms(f"{self.name}: nobody at this owner accepted these terms")
+            raise UnknownTerms(f"{self.name}: this owner has not accepted these terms")
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
@@ -287,8 +287,8 @@ class Owner:
     def _require_foreign_sample(self, terms: Terms) -> None:
         if terms.model.public is not None and self.table.holds(Path(terms.model.public)):
             raise DataError(
-                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must "
-                "hold nobody's private rows"
+                f"{self.name}: model.public is this owner's own table, part of it or a copy; give a public sample "
+                "without private rows"
             )
 
 

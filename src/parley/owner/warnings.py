@@ -101,12 +101,12 @@ def record_sentences(agreement: Agreement) -> list[str]:
         name = printable(Path(str(terms.model.public)).name)
         lines.append(
             f"Public sample: {name}, SHA-256 {facts['public_sha256']}. The public sample sets ranges and scales, and "
-            "must not hold private rows."
+            "must not contain private rows."
         )
         dropped = dropped_rows(terms.model)
         lines += [] if dropped is None else [dropped]
     if facts["preparation_sha256"] is not None:
-        trees = " The trees are used exactly as the file holds them." if terms.model.trees is not None else ""
+        trees = " Parley uses the trees exactly as stored in the file." if terms.model.trees is not None else ""
         lines.append(
             f"The pinned public numbers have SHA-256 {facts['preparation_sha256']}. Up to rounding, the pinned numbers "
             "equal those that this machine computes from the public sample. All parties use the same pinned "
@@ -114,12 +114,12 @@ def record_sentences(agreement: Agreement) -> list[str]:
         )
     if (tree_structure := grown_here(agreement.setup.preparation)) is not None:
         lines.append(
-            "The pinned trees are those that this machine grows on the public sample."
+            "The pinned trees equal the trees that this machine grows on the public sample."
             if tree_structure
-            else "The pinned trees are NOT those that this machine grows on the public sample. Another processor or "
-            "library may choose other splits of equal quality, or somebody grew the trees on other rows. Ask the "
-            "author of the terms. The trees may make the model worse, or wrong about some rows. A record still "
-            "lies in one leaf of each tree."
+            else "The pinned trees DIFFER from the trees that this machine grows on the public sample. Another "
+            "processor or library may have chosen other splits of equal quality, or the trees were grown on "
+            "other rows. Ask the author of the terms for the reason. The trees may make the model worse, or wrong "
+            "about some rows. Each record still lies in exactly one leaf of each tree."
         )
     if (worse := worse_trees(agreement.setup)) is not None:
         lines.append(f"{worse[0].upper()}{worse[1:]}. Parley's learner refuses to train under these terms.")
@@ -209,8 +209,8 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
     if seen.outside > MAX_SHARE_OUTSIDE or own > MAX_TABLE_OVER_RANGE * agreed:
         explanation = (
             f"from the range of your table. {percent(seen.outside)} of your rows lie outside the agreed range, and "
-            f"your table spans {_times(own, agreed)} as much. A wrong range makes people look alike or singles "
-            "out some people."
+            f"the range of your table is {_times(own, agreed)} as wide. A wrong range makes people look alike or "
+            "singles out some people."
         )
         return TermsWarning(about, start + explanation)
     if agreed > MAX_RANGE_OVER_TABLE * own > 0:
@@ -251,8 +251,8 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
     return [
         TermsWarning(
             f"model.class_weight.{name}",
-            f"Each record of class {name} counts {number(weight)} times. With class weights far from 1, answers "
-            "describe only one class, or no class.",
+            f"Each record of class {name} counts {number(weight)} times. If class weights are far from 1, the "
+            "answers describe only one class, or none of the classes.",
         )
         for name, weight in sorted(class_weight.items())
         if not 1 / MAX_CLASS_WEIGHT <= weight <= MAX_CLASS_WEIGHT
@@ -309,7 +309,7 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
     missing, rows, what = agreement.setup.task.untargeted(owner, agreement)
     if not missing:
         return None
-    return f"In your table {missing:,} of {rows:,} {what}. The number stays with you and is never sent."
+    return f"In your table {missing:,} of {rows:,} {what}. This count stays with you and is never sent."
 
 
 def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
@@ -325,7 +325,7 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
             "an answer counts records instead of averaging them."
         )
     else:
-        relation = f"is {_times(clip, usual)} larger than a typical record, so the clip limits nobody. Check the units."
+        relation = f"is {_times(clip, usual)} larger than a typical record, so it limits no record. Check the units."
     return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {relation}")]
 
 
@@ -403,7 +403,7 @@ def alike_people(table: TableSource, column: str | None, name: str) -> list[Term
         return []
     sentence = (
         f"{several:,} names in column {printable(str(column))!r} differ from another name only by capitals, spaces or "
-        "decimals. Each spelling counts as another person. Write every person's name in one way."
+        "decimals. Each spelling counts as a separate person. Spell each person's name the same way in every row."
     )
     return [TermsWarning("privacy.person", sentence)]
 
@@ -420,8 +420,8 @@ def familiar_warnings(agreement: Agreement) -> list[TermsWarning]:
     if not share > MAX_SHARE_FAMILIAR:
         return []
     sentence = (
-        f"{percent(share)} of the public sample's rows occur exactly once in your table. A public sample must hold "
-        "nobody's private rows."
+        f"{percent(share)} of the public sample's rows occur exactly once in your table. A public sample must not "
+        "contain private rows."
     )
     return [TermsWarning("model.public", sentence)]
 
@@ -448,7 +448,7 @@ def _times(large: float, small: float) -> str:
     """Say how many times `small` goes into `large`."""
     ratio = large / small if small > 0 else np.inf
     return (
-        "beyond measure"
+        "infinitely many times"
         if not np.isfinite(ratio)
         else f"{ratio:.2g} times"
         if ratio > 1e6

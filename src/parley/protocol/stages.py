@@ -286,7 +286,8 @@ class Part:
             if number in stage.rounds:
                 return stage
         raise OutOfOrder(
-            f"round {number} was asked: expected a round in which {self.name} is asked, up to round {self.rounds}"
+            f"round {number}: the terms do not ask {self.name} for anything in this round; the last round is "
+            f"{self.rounds}"
         )
 
     def require_sound_arithmetic(self) -> None:

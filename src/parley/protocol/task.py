@@ -134,7 +134,7 @@ class Task(ABC):
 
     def stored_theta(self, content: Mapping[str, Any], preparation: Preparation, path: Path) -> Floats:
         """Return the parameter [P] of the model file at this path that holds none itself."""
-        raise ModelError(f"{path}: the file has no parameters of a model")
+        raise ModelError(f"{path}: the file contains no model parameters; give a model file that Parley wrote")
 
     @abstractmethod
     def algorithm(self, setup: "Setup") -> "Algorithm":

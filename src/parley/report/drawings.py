@@ -93,7 +93,7 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
 def _path(result: Result, expected: Forecast | None) -> Drawing:
     """Draw relative fitness by round, next to the forecast of the same terms."""
     if result.path is None:
-        why = result.relative_fitness_undefined or "the quality of a release is not measured"
+        why = result.relative_fitness_undefined or "a release has no measured quality; draw a simulation instead"
         raise SettingError(f"nothing can be drawn: {why}")
     path = np.asarray(result.path)
     drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)

@@ -41,13 +41,13 @@ class RunOptions:
 
 
 Agreement = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the agreement for owners on other machines; ask no owner.")
+    Path | None, typer.Option(metavar="FILE", help="Only write the agreement, for owners on other machines to accept.")
 ]
 Ledgers = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Release, and debit each ledger, DIR/NAME.ledger. Default: only simulate.",
+        help="Release the result and debit each DIR/NAME.ledger. Default: only simulate.",
     ),
 ]
 Lifetime = Annotated[
@@ -59,12 +59,12 @@ LifetimeDelta = Annotated[
 ]
 OtherBooks = Annotated[
     str | None,
-    typer.Option(metavar="REASON", help="With --ledgers: stored reason why a table may have another ledger."),
+    typer.Option(metavar="REASON", help="With --ledgers: why a table may have another ledger; ledgers store this."),
 ]
 Addresses = Annotated[
     Path | None,
     typer.Option(
-        metavar="ADDRESSES", help="Ask the owners at these addresses (addresses.toml) who accepted the agreement."
+        metavar="ADDRESSES", help="Ask owners that accepted the agreement, at these addresses (addresses.toml)."
     ),
 ]
 Expect = Annotated[
@@ -72,7 +72,7 @@ Expect = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: resume an interrupted run.")]
 Deadline = Annotated[
-    float, typer.Option(metavar="SECONDS", help="With --owners: when an owner counts as late in a round.")
+    float, typer.Option(metavar="SECONDS", help="With --owners: time after which an owner counts as late.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of a simulation's noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -82,10 +82,11 @@ def require_one_way(options: RunOptions) -> None:
     """Refuse a combination of release, simulation and owners elsewhere."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError(
-            "--owners: not allowed with --ledgers or --seed: owners on other machines keep their own ledgers"
+            "--owners: not allowed with --ledgers or --seed, because owners on other machines use their own ledgers "
+            "and unseeded noise; remove these options"
         )
     if options.ledgers is not None and options.seed is not None:
-        raise SettingError("--seed belongs to simulations; remove --seed or --ledgers")
+        raise SettingError("--seed: allowed only in simulations; remove --seed or --ledgers")
 
 
 def only_agreement(agreed: Terms, file: Path | None) -> bool:
@@ -151,8 +152,8 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
 
 
 def unheard_lines(names: Sequence[str]) -> list[Line]:
-    """Say which remote owners did not answer at the end."""
-    said = (f"{name} did not answer at the end; only the owner's ledger shows what it spent." for name in names)
+    """Say which remote owners did not report their final spending."""
+    said = (f"{name} did not report its final spending. Only the ledger of {name} shows the amount." for name in names)
     return lines(said, "yellow", folded=True)
 
 
@@ -171,7 +172,7 @@ def cost_sentence(agreed: Terms, released: bool) -> str:
             "Simulation, not a release: the noise was seeded and no ledger was debited. A release under these terms "
             f"costs {cost}. {KEEP_INSIDE_NOTE}"
         )
-    return f"Released: {cost}, debited in the owner's ledger before any answer left."
+    return f"Released: {cost}. Each answer was debited in the owner's ledger before it was sent."
 
 
 def left_sentence(ready: Terms) -> str:

@@ -50,7 +50,7 @@ def studio_command(
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Open a page on this machine to try other terms, train, read ledgers and audit. The page contacts nobody else.
+    """Open a page on this machine to try terms, train, read ledgers and audit. The page contacts no other machine.
 
     Every request needs the token in the printed address. Jobs run in processes of their own.
 

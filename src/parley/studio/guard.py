@@ -122,14 +122,14 @@ class Guard:
         """Return the status and sentence with which a request is refused; None if it may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if headers.getlist("host") != [host] or host not in self.place.hosts:
-            return 421, "Refused: the request names a host that is not the studio."
+            return 421, "Refused: the request's host is not the studio. Open the address that `parley studio` printed."
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
             return 403, "Refused: the request comes from a page outside the studio."
         if path != WELCOME_PATH and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Refused: the request comes from a page outside the studio."
         if changes and origin is None:
-            return 403, "Refused: the request does not say which page it comes from."
+            return 403, "Refused: the request does not say which page it comes from. Open the studio in a browser."
         if path.startswith(PUBLIC_PATHS) and not changes:
             return None
         if path == ENTER_PATH:

@@ -176,7 +176,7 @@ def init_options(studio: Studio, given: FormFields) -> list[str]:
     options += ["--kind", kind] if kind else []
     options += ["--person", person] if person else []
     rows = form.get("records_per_person", "").strip()
-    options += ["--records-per-person", str(whole(rows, "rows of a person"))] if person and rows else []
+    options += ["--records-per-person", str(whole(rows, "rows per person"))] if person and rows else []
     more = {"count": ("exposure",), "survival": ("event", "periods")}.get(predicts, ())
     for key in ("hosts", "missing", *more):
         value = form.get(key, "").strip()

@@ -178,11 +178,11 @@ async def all_fields(request: Request) -> list[tuple[str, str]]:
     """Return the form's fields in order."""
     body = await content(request, MAX_FORM_BYTES)
     if body is None:
-        raise SettingError("the form is too large")
+        raise SettingError(f"the form is larger than {MAX_FORM_BYTES:,} bytes; shorten the entries")
     try:
         return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
     except ValueError:
-        raise SettingError("the form cannot be read") from None
+        raise SettingError(f"the form is invalid or has over {MAX_FORM_FIELDS:,} fields; load the page again") from None
 
 
 async def content(request: Request, most: int) -> bytes | None:

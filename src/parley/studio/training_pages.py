@@ -184,7 +184,7 @@ async def release(request: Request) -> Response:
 
 
 def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
-    """Return the command of a release whose spending a person agreed to."""
+    """Return the command of a release; refuse a form in which nobody agreed to the spending."""
     if form.get("agreed") != "on":
         raise SettingError("release: read what the release spends, then tick “I have read what this release spends”")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
@@ -252,7 +252,7 @@ def _books(studio: Studio, form: Mapping[str, str]) -> "Books | None":
 
 def _owners_location(form: Mapping[str, str]) -> str:
     if form.get("where") not in (HERE, ELSEWHERE):
-        raise SettingError("release: expected the owners on this machine or on other machines")
+        raise SettingError("release: the form does not say where the owners are; open the Train tab again")
     return form["where"]
 
 

@@ -19,7 +19,7 @@ EXIT_FILE_BYTES = (
 )
 MAX_UNLOGGED_CHARS = 600  # characters of what a full disk kept out of the log; escaped they fit into the room
 NOT_BEGUN = "The studio stopped before this job started, so nothing ran. Start the job again."
-NOT_KEPT = "The command ended, but its output could not be saved: the disk is full or not writable."
+NOT_KEPT = "The command ended, but its output could not be saved: the disk is full or not writable. Free some space."
 
 
 class ProgressFile:

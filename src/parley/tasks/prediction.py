@@ -123,19 +123,19 @@ def _cells(agreement: Agreement) -> list[str]:
                 f"({origin}). The norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in "
                 "L2."
             )
-            return [*notes, "Training starts at the trees' predictions, and a penalty pulls towards these predictions."]
+            return [*notes, "Training starts at the trees' predictions. A penalty pulls the model towards them."]
         notes.append(
             f"A record then has {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
-            "leaves in all), and 0 in all other leaves. The values bound the record's norm, whatever its cells hold."
+            "leaves in all), and 0 in all other leaves. The values bound the record's norm, whatever it contains."
         )
         if isinstance(forest, MarginForest):
             notes.append(
                 f"The predictions of {forest.margin.trees:,} more trees for the record are summed into a public "
-                f"margin: one column per outcome, at most {float(forest.sizes[forest.trees :].max()):.2g}, with a "
-                "fixed weight."
+                "margin. The margin has one column per outcome, with a fixed weight and values of at most "
+                f"{float(forest.sizes[forest.trees :].max()):.2g}."
             )
         if preparation.origin is not None:
-            notes.append("Training starts at the trees' public leaf values, and a penalty pulls towards these values.")
+            notes.append("Training starts at the trees' public leaf values. A penalty pulls the model towards them.")
     return notes
 
 

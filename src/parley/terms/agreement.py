@@ -312,7 +312,7 @@ class Terms(Section):
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
                 "model.public_sha256: missing; between organisations, the terms must state the hash of the public "
-                "sample that all parties hold (sha256sum FILE)"
+                "sample that all parties use (sha256sum FILE)"
             )
         if self.model.preparation is not None and self.model.preparation_sha256 is None:
             raise TermsError(

@@ -156,8 +156,8 @@ def require_expected(terms: Terms, expected: str | None) -> None:
         raise SettingError(f"--expect: expected {MIN_HASH_DIGITS} to 64 leading digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
-            f"the file now holds terms {terms.hash[:16]}…, but the terms {expected[:16]}… were read; read the changed "
-            "file again. Nothing was spent"
+            f"the file now contains the terms {terms.hash[:16]}…, but the terms {expected[:16]}… were expected; read "
+            "the changed file again. Nothing was spent"
         )
 
 

@@ -180,7 +180,7 @@ class Model(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not isinstance(self, section_of(self.kind)):
-            raise ValueError(f"kind|read the section as a {section_of(self.kind).__name__} (read_model)")
+            raise ValueError(f"kind|expected a {section_of(self.kind).__name__}; create the section with read_model")
         self.check()
         self._apart_from_target()
         if self.holdout_seed is not None and not self.holdout:
@@ -199,8 +199,8 @@ class Model(Section):
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
-                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {NUMBER_RANGE_TEXT} in size and "
-                    f"that are at least {SMALLEST:g} apart"
+                    f"bounds.{column} = [{low}, {high}]|expected ends at least {SMALLEST:g} apart, each of them "
+                    f"0 or {NUMBER_RANGE_TEXT} in size"
                 )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
@@ -218,12 +218,13 @@ class Model(Section):
         self._check_column_transformations()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|expected only numeric columns with 'polynomial', and neither fills nor coding = "
-                "'one-hot': powers of 0 and 1 are again 0 and 1"
+                "basis.kind|'polynomial' needs numeric columns without filled cells and without coding = 'one-hot': "
+                "powers of 0 and 1 are again 0 and 1"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|needs a `public` sample, whose moments or curvature whiten the columns, and no `components`"
+                "whitening|not allowed with `components`; needs a `public` sample, whose moments or curvature whiten "
+                "the columns"
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
@@ -265,8 +266,8 @@ class Model(Section):
             raise ValueError(f"columns|not allowed with kind = {self.kind!r}")
         if self.components is not None or self.whitening is not None or self.basis is not None:
             raise ValueError(
-                f"columns|expected neither components, whitening nor a basis with {self.columns!r}: the columns are 0 "
-                f"and 1, and their size is known"
+                f"columns|{self.columns!r} allows neither components, whitening nor a basis: the norm of a record is "
+                "already known"
             )
         if self.columns == "trees" and self.public is None:
             raise ValueError(
@@ -275,8 +276,8 @@ class Model(Section):
             )
         if self.columns == "trees" and self.kind not in KINDS_WITH_GROWN_TREES:
             raise ValueError(
-                f"columns|expected 'bins' or none with kind = {self.kind!r}: public trees are available only for "
-                f"{quoted_choices(KINDS_WITH_GROWN_TREES)}"
+                f"columns|'trees' is not available with kind = {self.kind!r}, only with "
+                f"{quoted_choices(KINDS_WITH_GROWN_TREES)}; use 'bins' or 'hinges', or remove the key"
             )
 
     def _can_cross(self) -> None:
@@ -313,7 +314,7 @@ class Model(Section):
             )
         for column in self.merged:
             if column in (*self.outcome_columns, *self.bounds, *self.dates):
-                raise ValueError(f"merged|expected features with names; found {column!r}")
+                raise ValueError(f"merged|expected categorical features; found {column!r}")
         for column in self.dates:
             if column in (*self.outcome_columns, *self.categories):
                 raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")

@@ -44,8 +44,8 @@ def check_availability(terms: CheckableTerms) -> None:
         raise ValueError(f"owners.availability|expected at least {MIN_AVAILABILITY:g}")
     if not learning.waits:
         raise ValueError(
-            "owners.availability|not allowed with staleness, because the learner requests a lost answer again and the "
-            "answer arrives later; state delays by owners.answers and speeds"
+            "owners.availability|not allowed with staleness: the learner requests a lost answer again, so the answer "
+            "only arrives later. Describe delays with owners.answers and speeds"
         )
     if learning.straggler != "skip":
         raise ValueError(
@@ -117,13 +117,13 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one. Answers of "
-            "equally fast owners are this many versions old, and a lower limit would drop paid answers"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one. Even "
+            "equally fast owners give answers of this age, and a lower limit would drop answers that were paid for"
         )
     if learning.decay != 0:
         raise ValueError(
-            "learning.decay|expected 0.0 with staleness: with steps of equal length, no owner counts more for "
-            "answering early"
+            "learning.decay|expected 0.0 with staleness: steps of equal length give early and late answers the same "
+            "weight"
         )
     if learning.momentum is not None:
         raise ValueError(
@@ -142,8 +142,8 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if all_answers(terms) > MAX_SCHEDULED_ROUNDS:
         raise ValueError(
-            f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} answers from all owners together with "
-            "staleness"
+            f"learning.horizon|with staleness, all owners together may give at most {MAX_SCHEDULED_ROUNDS:,} answers; "
+            "reduce learning.horizon or owners.answers"
         )
 
 
@@ -174,7 +174,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     facts, liars, owners_heard = AGGREGATION_RULES[section.rule], section.byzantine, fewest_answers(terms)
     if owners_heard < 2 * liars + facts.more:
         raise ValueError(
-            "aggregation.byzantine|expected fewer lying owners, or more owners in total. A round has answers of "
+            "aggregation.byzantine|expected fewer lying owners, or more owners in total. A round has answers from "
             f"{owners_heard} owners; if {liars} of them may lie, {section.rule!r} needs at least "
             f"{2 * liars + facts.more}"
         )
@@ -183,7 +183,7 @@ def check_aggregation(terms: CheckableTerms) -> None:
     if facts.weighted and section.rule != "mean" and not lying < honest:
         raise ValueError(
             "aggregation.byzantine|expected fewer lying owners, or owners of more equal size. The lying owners can "
-            f"hold half of a round's records, and {section.rule!r} weights owners by their records"
+            f"have half of a round's records, and {section.rule!r} weights owners by their records"
         )
 
 

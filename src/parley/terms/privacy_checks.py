@@ -56,7 +56,7 @@ def check_differences(terms: CheckableTerms) -> None:
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
-        raise ValueError("privacy.difference_epsilon|needs model.public: owners are asked at the sample's best fit")
+        raise ValueError("privacy.difference_epsilon|needs model.public: owners answer at the best fit of this sample")
     can_tell = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not can_tell or terms.privacy.clip_norm is not None:
         raise ValueError(
@@ -103,14 +103,14 @@ def check_owner_unit(terms: CheckableTerms) -> None:
         return
     if terms.task not in (PREDICTION, "networks") or learning.rules.asks not in OWNER_UNIT_QUESTIONS:
         raise ValueError(
-            "privacy.unit|expected 'record' with this algorithm: a whole owner is hidden only in gradients, local "
-            "updates and second moments"
+            "privacy.unit|expected 'record' with this algorithm: only gradients, local updates and second moments can "
+            "hide a whole owner"
         )
     if privacy.clip is None:
         raise ValueError("privacy.clip|expected a number with unit = 'owner': the clip scales down the whole answer")
     if privacy.person is not None:
         raise ValueError(
-            "privacy.person|not allowed with unit = 'owner': all rows count, and neighbours may differ in all rows"
+            "privacy.person|not allowed with unit = 'owner': all rows are used, and all may differ between neighbours"
         )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
@@ -135,8 +135,8 @@ def check_hosts(terms: CheckableTerms) -> None:
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
             f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "
-            "hosts draw noise that no host knows. Two hosts each add a full noise. Owners and the learner may be "
-            "hosts"
+            "hosts draw noise that no host knows. With two hosts, each adds the full noise. Owners and the learner may "
+            "be hosts"
         )
 
 
@@ -150,7 +150,7 @@ def check_batches(terms: CheckableTerms) -> None:
     """Refuse (ValueError) batches without records, and secret draws whose amplification is not proved."""
     learning, privacy, batches = terms.learning, terms.privacy, terms.learning.batches or 1
     if privacy.clip_norm is not None and privacy.clip is None:
-        raise ValueError("privacy.clip|expected a number with clip_norm")
+        raise ValueError("privacy.clip|required with privacy.clip_norm")
     for owner in terms.owners:
         if batches > training_records(owner.records, terms.model.holdout):
             raise ValueError(
@@ -202,19 +202,19 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
         raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws hide rows, not a table")
     if (learning.batches is not None) is not learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' with {algorithm} and batches, and no sampling without batches: "
-            "every local step draws its records in secret or takes all records"
+            f"learning.sampling|expected both batches and sampling = 'poisson' with {algorithm}, or neither: every "
+            "local step draws its records in secret or takes all records"
         )
     if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
         raise ValueError(
-            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all steps"
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all of them"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])
     if not longest * (learning.proximal or 0.0) <= 1:
         raise ValueError(
-            f"learning.proximal|expected at most {1 / longest:g}, the inverse of the longest local step: a stronger "
-            "pull overshoots the start"
+            f"learning.proximal|expected at most {1 / longest:g}, the inverse of the longest local step: a larger "
+            "value pulls a step beyond the starting point"
         )
 
 
@@ -237,7 +237,7 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
             "can cancel this noise"
         )
     if privacy.mechanism != "gaussian":
-        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise has a proof")
+        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise has a privacy proof")
     if privacy.records_per_person > 1:
         raise ValueError(
             f"privacy.records_per_person|expected 1 with {algorithm}: an answer mixes several batches and could "
@@ -256,8 +256,8 @@ def check_local_updates(terms: CheckableTerms) -> None:
         )
     if not model.smooth:
         raise ValueError(
-            f"learning.algorithm|{algorithm} is not available for linear-svm. At the hinge's corner, a local step of "
-            "any length may drive close points apart. One record may then move local steps further than a gradient"
+            f"learning.algorithm|{algorithm} is not available for linear-svm. At the corner of the hinge loss, a local "
+            "step of any length may drive close points apart, so one record may affect local steps more than a gradient"
         )
     if model.radius is None:
         raise ValueError(
@@ -266,9 +266,9 @@ def check_local_updates(terms: CheckableTerms) -> None:
         )
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm}: each owner's question is corrected by the owner's "
-            "earlier releases, and a sum hides these releases. With unreleased corrections, one record would affect "
-            "later rounds"
+            f"privacy.noise|expected 'each-owner' with {algorithm}: each question depends on the owner's earlier "
+            "releases, and a sum hides these releases. If corrections were not released, one record would affect later "
+            "rounds"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
@@ -308,7 +308,7 @@ def check_trees(terms: CheckableTerms) -> None:
         raise ValueError(f"model.trees|{why}")
     if terms.learning.rules.asks not in ("gradient", "minibatch"):
         raise ValueError(
-            "learning.algorithm|columns = 'trees' needs an algorithm that asks for gradients, such as "
+            "learning.algorithm|columns = 'trees' needs an algorithm that asks owners for gradients, such as "
             "'gradient-descent'"
         )
     if terms.learning.start is not None:
@@ -323,8 +323,9 @@ def check_held_out_people(terms: CheckableTerms) -> None:
         raise ValueError("model.holdout_by|needs privacy.person, the column that identifies people")
     if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(
-            f"model.holdout_by|not allowed with {terms.learning.algorithm}: its sensitivity is not proved when people "
-            "are held out; remove the key to hold out rows, or use an algorithm such as 'gradient-descent'"
+            f"model.holdout_by|not allowed with {terms.learning.algorithm}, because the sensitivity of its answers is "
+            "not proved when people are held out; remove the key to hold out rows, or use an algorithm such as "
+            "'gradient-descent'"
         )
 
 

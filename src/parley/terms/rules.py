@@ -142,7 +142,7 @@ def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
     """Let terms name a program's own algorithm; a taken name is refused."""
     if name in ALGORITHMS:
-        raise SettingError(f"algorithm {name!r}: expected a name that no algorithm has yet")
+        raise SettingError(f"algorithm {name!r}: an algorithm of this name exists; choose another name")
     ALGORITHMS[name] = AlgorithmFacts(task=task)
     _RULES_BY_NAME[name] = rules
 
@@ -209,6 +209,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = quoted_choices(kinds_of(name))
             raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r} with kind = {kinds} (or another algorithm of the "
-                "same task), and with no other kind"
+                f"learning.algorithm|expected {facts.algorithm!r}, or another algorithm of the same task, if kind is "
+                f"{kinds}. Other kinds do not allow these algorithms"
             )

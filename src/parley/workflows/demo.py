@@ -144,7 +144,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(
         f"The terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. Privacy costs a union "
         f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g} "
-        "cents. Joining is worth its price if it saves more than the privacy costs."
+        "cents. Joining is worth its price if it saves more than that privacy cost."
     )
     yield Line(SIMULATION_NOTE, "italic", folded=True)
 
@@ -162,8 +162,8 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield Line(joined.verdict(own, "each owner's own noise"))
     yield from (Line(joined.without_anybody(one)), Line(joined.on_held_out(one)))
     yield Line(
-        "The errors compare an owner's personal model with its model alone, both from parley refine, on "
-        f"{FUTURE_LOANS_PER_OWNER:,} new loans of that owner. Only a demo has new loans. The column "
+        "The errors compare an owner's personal model with the model it trains alone, both from parley refine, on "
+        f"{FUTURE_LOANS_PER_OWNER:,} new loans of that owner. Only a demo can create new loans. The column "
         '"held out, 90%" has the interval from the owner\'s own held-out rows.',
         "dim",
     )

@@ -155,7 +155,7 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if why is None:
             return drafted
         unsaid = unsaid_columns(drafted.terms)
-        refused = f"{why} Nobody has stated the content of these columns: {', '.join(map(printable, unsaid))}."
+        refused = f"{why} No range or names are stated for these columns: {', '.join(map(printable, unsaid))}."
         more = wishes
         if asks:
             person.warn(refused)

@@ -165,7 +165,7 @@ def foresee(
 ) -> Forecast:
     """Forecast terms from their own public sample; raise an error if their wing has its own forecast."""
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"terms for {terms.task} have their own forecast: run parley forecast")
+        raise SettingError(f"the task {terms.task} has its own forecast: run parley forecast")
     return forecast(terms, seed=seed, progress=progress, doing=doing)
 
 

@@ -45,7 +45,7 @@ def score_model(
         content = {"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}
         shown = [Grid(words.owners_rows(verdicts)), BLANK_LINE, Line(words.owners_sentence(verdicts), "bold")]
     else:
-        with person.progress("scoring alone, together and personal on own rows"):
+        with person.progress("scoring own, joint and personal models on held-out rows"):
             verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
         page, content = None if report is None else verdict_page(verdict, terms), verdict.to_json()
         shown = [Grid(words.verdict_rows(verdict)), BLANK_LINE, Line(words.headline(verdict), "bold")]
@@ -64,7 +64,7 @@ def refine_model(
         wings: Report = own(terms, model_file, owner, data, save)
         return wings
     model, part = load_model(model_file), terms.owner(owner)
-    with person.progress("choosing the best correction on own rows"):
+    with person.progress("choosing the best correction on the owner's rows"):
         personal, how = refine(model, terms, Owner(owner, table_of(part, data)))
     personal.save(save)
     unit = personal.preparation_.target_scale**2  # so that costs are those of `parley score`
@@ -105,6 +105,6 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
         cut = f"Predictions are clipped to the declared range of the target, {low} to {high}."
         shown.append(Line(cut, "dim", folded=True))
     if not content["released"]:
-        free = "This simulated or personal model is no release and protects nobody. Keep the model inside."
+        free = "This simulated or personal model is not a release and protects nobody. Keep it inside the organisation."
         shown.append(Line(free, "dim", folded=True))
     return Sheet(content | {"out": str(out)}, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True)

@@ -166,7 +166,7 @@ def negotiate_terms(
     if plot is not None:
         picture.save(game_figures.negotiation_figure(report_so_far.found), plot)
     if plot_owners is not None:
-        with person.progress("growing numbers of owners") as progress:
+        with person.progress("comparing numbers of owners") as progress:
             many = equal_owners(terms, known, progress=progress, differences=differ)
         picture.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if report is not None:

@@ -68,7 +68,7 @@ class Nobody:
         return usual
 
     def require(self, question: str) -> str:
-        raise SettingError(f"{question}: there is no terminal to answer at; give the answer as an option")
+        raise SettingError(f"{question}: Parley cannot ask without a terminal; give the answer as an option")
 
     def confirm(self, question: str, usual: bool = False) -> bool:
         return usual

@@ -51,7 +51,9 @@ class PlanReport:
         if self.written is not None:
             yield Line(f"\n{self.written}  the planned terms. Next: parley train {self.written}", "dim")
         if self.pinned is not None:
-            yield Line(f"{self.pinned}  public numbers, pinned again: send this file with the terms", "dim")
+            yield Line(
+                f"{self.pinned}  public numbers pinned by the planned terms: send this file with the terms", "dim"
+            )
 
     def require_done(self) -> None:
         """Refuse a plan that chose nothing."""
@@ -124,7 +126,7 @@ def pin_terms(terms_file: Path, write: Path) -> PinReport:
     terms = load_terms(terms_file)
     if terms.model.public is None and terms.model.basis is None:
         raise SettingError(
-            f"{terms_file}: nothing to pin. Without a public sample or a basis, the terms state every number themselves"
+            f"{terms_file}: nothing to pin. Without model.public and model.basis, the terms already state every number"
         )
     file = pins_beside(write)
     pinned = pin(terms, file)

@@ -72,7 +72,7 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
     """
     if terms.model.public is None or not person.present:
         return
-    with person.progress("comparing own rows with the public sample"):
+    with person.progress("comparing the owners' rows with the public sample"):
         try:
             found = contradicted(terms, [Owner(part.name, owner_table(part)) for part in terms.owners])
         except (DataError, SettingError, TermsError):
@@ -81,9 +81,9 @@ def ask_where_rows_contradict(terms: Terms, terms_file: Path, person: Person) ->
         return
     names = ", ".join(f"{name} (p = {number(test.p_value)})" for name, test in found.items())
     person.warn(
-        f"For your eyes only, computed from private rows: the rows of {names} contradict the public sample, so the "
-        f"forecast may be wrong for these owners. See parley forecast {terms_file} --inside TABLE --owner "
-        f"{next(iter(found))}."
+        f"Keep this warning to yourself: Parley computed it from private rows. The rows of {names} contradict the "
+        f"public sample, so the forecast may be wrong for these owners. See parley forecast {terms_file} "
+        f"--inside TABLE --owner {next(iter(found))}."
     )
     if not person.confirm("Release anyway?"):
         raise Declined("Nothing was released, and nothing was spent.")
@@ -95,7 +95,7 @@ def ask_where_people_repeat(terms: Terms, person: Person, asks: bool = True) -> 
     warning = unnamed_people(terms)
     if warning is not None:
         person.warn(warning.line)
-        if asks and person.present and not person.confirm("Release although the terms protect rows, not people?"):
+        if asks and person.present and not person.confirm("Release even though the terms protect rows, not people?"):
             raise Declined("Nothing was released, and nothing was spent.")
 
 

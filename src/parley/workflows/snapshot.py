@@ -26,7 +26,7 @@ def take(
         person.progress("taking rows") as progress,
     ):
         if not database.tried:
-            person.warn("Parley was never tested with this kind of database: check the result.")
+            person.warn("Parley has not been tested with this kind of database: check the result.")
         if request.unstable:
             person.warn(
                 f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key with changing values "
@@ -37,7 +37,8 @@ def take(
     if plan.spreads:
         person.warn(
             f"The query contains {', '.join(plan.spreads)}, so one person may have several rows, or a row may be about "
-            "several people. Check the rows per person: the guarantee covers at most the number in the terms."
+            "several people. Check the rows per person: the guarantee covers at most privacy.records_per_person rows "
+            "of each person."
         )
     return manifest, plan.spreads
 

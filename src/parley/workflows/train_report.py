@@ -67,7 +67,7 @@ class TrainReport:
         yield from (*intervals(self.result), *scores(self.result), *target(self.result), *notices(self.result))
         if self.expected is not None:
             line = baseline_line(self.expected)
-            yield Line(f"By the public sample: {line[0].lower()}{line[1:]}", folded=True)
+            yield Line(f"According to the public sample: {line[0].lower()}{line[1:]}", folded=True)
         yield Line(guarantee(self.result), "dim", folded=True)
         runs = f"{self.result.replicates} run(s), {self.result.seconds:.1f} s"
         yield Line(f"terms {self.result.terms_hash[:16]}…   {runs}", "dim")

@@ -261,7 +261,9 @@ def test_of_a_larger_table_nothing_is_said(many):
     model, members, others = many
     audit = audit_model(model, members, others, models=8, seed=0, largest=500)
     assert (audit.records, audit.shadow_records) == (2000, 500)
-    assert "The audited model has 2,000 rows, so the finding says nothing about it" in headline(audit)
+    assert "The audited model was trained on 2,000 rows, so the finding says nothing about this model" in headline(
+        audit
+    )
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
     assert headline(promised).startswith("No attack on models of 500 rows learned more")
@@ -286,7 +288,7 @@ def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
     page = membership_page(audit)
     for part in (
         "chance decides which of two rows is in the table",
-        "ε does not bound the areas",
+        "ε does not bound the AUC",
         "does not cover how",
     ):
         assert part in page

@@ -53,7 +53,7 @@ def test_the_origin_of_a_query_is_the_same_whatever_stands_behind_it(loans, tmp_
         ("SELECT id, name, name FROM loans", "have the same name"),
         (
             "SELECT id, amount AS name, opened AS 'name:1' FROM loans",
-            "one column is called 'name:1', as SQLite calls a second column",
+            "one column is called 'name:1', the name that SQLite gives to a second column",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_kind_of_data_frame_is_one(tmp_path):
         pass
 
     assert open_table(Marked({"x": [1.0, 2.0]})).frame()["x"].tolist() == [1.0, 2.0]
-    with pytest.raises(DataError, match=r"a table of type list: give a data frame"):
+    with pytest.raises(DataError, match=r"a table cannot be a list; give a data frame"):
         open_table([1.0])
 
 

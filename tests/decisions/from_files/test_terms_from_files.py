@@ -274,5 +274,5 @@ def test_names_that_differ_by_capitals_or_spaces_are_one_if_somebody_says_so(dat
     assert "merged" not in apart.terms.canonical
     declared, _ = fit_preparation(drafted(dated, merged=("kind",), categories={"kind": ("Car", "House")}).terms)
     assert declared.coded(rows, "mill")[declared.labels.index("kind = Car")].min() == 1.0
-    with pytest.raises(TermsError, match="features with names"):
+    with pytest.raises(TermsError, match="categorical features"):
         made.terms.changed(model={"merged": ("amount", "rate")})

@@ -218,4 +218,4 @@ def test_break_even_is_where_joining_begins_to_pay():
     assert all(each.gain < 0.5 * LEAST_GAIN * cost for each, cost in zip(noisy.owners, alone, strict=True))
     nothing = [replace(each, gain=0.0) for each in noisy.owners]
     assert all(each.value is None for each in nothing)
-    assert "no value makes joining pay" in words.break_even_line(nothing)
+    assert "joining is not worthwhile at any value" in words.break_even_line(nothing)

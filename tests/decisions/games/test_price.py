@@ -48,8 +48,8 @@ def test_with_one_noise_for_all_the_smallest_epsilon_is_what_it_costs():
 def test_bits_are_no_price_where_no_epsilon_bounds_them(kind):
     """At eps = 1, delta = 0.1 the curve of pure noise says 0.178 bits, and rho of the Gaussian noise 0.612."""
     gaussian = priced(kind, **GAUSSIAN)
-    with pytest.raises(TermsError, match="bounds no bits"):
+    with pytest.raises(TermsError, match="does not bound the leakage in bits"):
         joining_price(gaussian, "a")
     everybody = {"value": 1.0, "privacy_cost": {"kind": "linear", "weight": 1.0}}
-    with pytest.raises(TermsError, match="bounds no bits"):
+    with pytest.raises(TermsError, match="does not bound the leakage in bits"):
         parley.negotiate(gaussian.changed(owners=dict.fromkeys("bc", everybody)), regression_table(60))

@@ -91,7 +91,7 @@ def test_a_clip_or_box_that_binds_switches_to_the_pilot_run_and_says_so(tmp_path
     assert any("clip scales down" in warning for warning in tight.warnings)
     boxed = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__radius=0.3), resamples=1)
     assert boxed.method == "pilot-run"
-    assert any("box" in warning for warning in boxed.warnings)
+    assert any("model.radius" in warning for warning in boxed.warnings)
 
 
 def test_a_pilot_with_few_positives_warns(tmp_path):

@@ -130,7 +130,9 @@ def test_two_hosts_are_forecast_alike_from_whichever_terms():
         assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
         assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
     assert "would not reduce the noise" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
-    assert "1.5 times that variance" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
+    assert (
+        "the variance is 1.5 times that of two hosts" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
+    )
     assert plan_beside({"owner_count": 3, "hosts": 3, "shared": None}) == []
 
 

@@ -93,6 +93,6 @@ def test_remedies_are_one_sentence():
     found = Remedies(True, ways, 7, 7, ("d",), already=False)
     assert remedy_line(found, False, 2) == (
         "Joining would be worthwhile for sure with each owner's own noise from ε = 4, or with shared noise (three "
-        "hosts) from ε = 0.6 for a (from ε = 2 for all that can gain), or with 7 similar owners. No budget makes d "
-        "gain for sure."
+        "hosts) from ε = 0.6 for a (from ε = 2 for all that can gain), or with 7 similar owners. No budget is "
+        "large enough for d to gain for sure."
     )

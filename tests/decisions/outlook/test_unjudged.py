@@ -77,7 +77,7 @@ def test_a_plan_in_which_nothing_is_judged_chooses_nothing_and_says_why(terms, t
     assert proposal.best is None
     assert proposal.expected_cost is None
     assert proposal.terms == terms
-    with pytest.raises(SettingError, match=r"no choice was made.*the halves separate.*larger public sample"):
+    with pytest.raises(SettingError, match=r"no plan was chosen.*the halves separate.*larger public sample"):
         proposal.require_choice()
     write_terms(terms, tmp_path / "terms.toml")
     said = invoke("plan", tmp_path / "terms.toml", "--write", tmp_path / "planned.toml")

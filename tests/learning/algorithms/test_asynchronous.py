@@ -264,7 +264,7 @@ def test_no_order_of_arrivals_asks_an_owner_more_often_or_out_of_turn():
         assert rounds == {name: list(range(1, count + 1)) for name, count in answers.items()}
     part = setup.part("c")
     query = algorithm.question(algorithm.start(np.zeros(3)), Asker.from_setup(setup), "c")
-    with pytest.raises(parley.errors.OutOfOrder, match="up to round 2"):
+    with pytest.raises(parley.errors.OutOfOrder, match="the last round is 2"):
         part.check(replace(query, round=3), ())
 
 
@@ -294,7 +294,7 @@ REFUSED = [
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
     ({"learning__staleness": 1}, "expected at least 2, the number of owners less one"),
-    ({"learning__horizon": 10**6}, "answers from all owners together"),
+    ({"learning__horizon": 10**6}, "all owners together may give at most"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},
         "shared noise needs all answers",

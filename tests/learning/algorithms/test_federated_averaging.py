@@ -132,7 +132,7 @@ def test_other_agreements_answer_no_updates(tmp_path):
     terms = make_terms(200)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 1.0))
     owner.accept(terms)
-    with pytest.raises(Malformed, match="expected the kind that the agreed algorithm asks in this round, gradient"):
+    with pytest.raises(Malformed, match="expected the kind that the terms agree for this round, gradient"):
         owner.answer(UpdateQuery.ask(terms.hash, "learner", 1, np.zeros(3), 1))
 
 
@@ -177,7 +177,7 @@ def test_the_automatic_step_is_below_one_over_the_largest_curvature(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "At the hinge's corner"),
+        ({"model__kind": "linear-svm", "model__bounds": CLASS_BOUNDS}, "At the corner of the hinge loss"),
         ({"model__radius": None}, r"model\.radius: expected a number"),
         ({"model__bounds": {**BOUNDS, "x1": [0, 1e200]}}, r"model\.bounds\.x1 = .* from 1e-50 to 1e\+50 in size"),
         ({"steps": 0}, r"learning\.local_steps = 0: expected a number >= 1"),

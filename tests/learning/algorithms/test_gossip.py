@@ -119,7 +119,7 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     assert consensus_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
     assert ring.consensus_error > 0.01
-    assert f"lie up to {ring.consensus_error:.3g} from the model, the mean of all" in consensus_line(ring)
+    assert f"at most {ring.consensus_error:.3g} away from the model (consensus error)" in consensus_line(ring)
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
@@ -283,7 +283,7 @@ def test_a_file_of_edges_lies_beside_the_terms(tmp_path):
     parley.terms.write_terms(base.changed(learning={"topology": "ring"}), tmp_path / "terms.toml")
     text = (tmp_path / "terms.toml").read_text().replace('topology = "ring"', 'topology = "edges.csv"')
     (tmp_path / "terms.toml").write_text(text)
-    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no file of this name"):
+    with pytest.raises(TermsError, match=r"learning\.topology: expected .* has no such text file"):
         load_terms(tmp_path / "terms.toml")
     lines = ["# neighbours", "a,b", "c , b  # both ways", "", "c d", "d, e", "e,f"]
     (tmp_path / "edges.csv").write_text("\n".join(lines))

@@ -266,7 +266,7 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     step = owner.prepare(terms).part.step_epsilon
     assert f"One answer alone costs ε = {number(step, side='above')} at δ = 1e-05. A record is in" in words
     assert "at most 3 of 15 answers, one per epoch" in words
-    assert "The promised and debited total over all epochs is ε = 2 at δ = 1e-05" in words
+    assert "The total over all epochs, which the terms promise and the ledger debits, is ε = 2 at δ = 1e-05" in words
     assert "records clipped in LINF" in words
     assert "these terms use the smaller noise" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
@@ -285,10 +285,10 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
-        "One answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch. A person with 2 "
-        "records is in up to 6 answers." in words
+        "One answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch. The 2 records "
+        "of one person are together in up to 6 answers." in words
     )
-    assert "The promised and debited total over all epochs and the score is ε = 2" in words
+    assert "The total over all epochs and the score, which the terms promise and the ledger debits, is ε = 2" in words
 
 
 def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_takes(flowers, tmp_path):

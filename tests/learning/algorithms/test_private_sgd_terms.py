@@ -74,7 +74,7 @@ REFUSED = [
         {"learning": {"algorithm": "averaged-subgradient"}},
         "learning.batches: allowed only with algorithm = 'private-sgd'",
     ),
-    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number with clip_norm"),
+    ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: required with privacy.clip_norm"),
 ]
 
 

@@ -60,7 +60,7 @@ def test_other_terms_and_terms_without_held_out_rows_are_refused():
     with pytest.raises(ModelError, match="other terms"):
         score(make_terms(100, model__holdout=0.3), owner, model)
     bare = make_terms(100)
-    with pytest.raises(ModelError, match="nothing to score on"):
+    with pytest.raises(ModelError, match="hold out no rows for scoring"):
         score(bare, owner, parley.train(bare, [owner], seed=1).model)
 
 

@@ -69,7 +69,7 @@ LIES = {
         lambda reply: account(reply, answered=8, spent="1"),
         "reports round 8 as its last answered round, but was last asked for round 1",
     ),
-    "another budget": (lambda reply: account(reply, epsilon="2"), "the account has epsilon 2 and 8 rounds"),
+    "another budget": (lambda reply: account(reply, epsilon="2"), "the owner reports epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer reports"),
     "shorter ledger": (shrunk, "the owner's ledger was rolled back"),
 }

@@ -175,7 +175,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     for each in sent.values():
         back.receive(each[victim])
     if rule == "kept":
-        with pytest.raises(AbortedRound, match="different things"):
+        with pytest.raises(AbortedRound, match="different decisions"):
             back.open(1, CONTENT)
         return
     second = back.open(1, CONTENT)
@@ -320,7 +320,7 @@ def test_before_it_opened_a_lie_about_the_record_aborts_and_nothing_leaves(trio,
     run_in_threads(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
     hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherRecord()}
     for _ in range(2):
-        with pytest.raises(AbortedRound, match="different things"):
+        with pytest.raises(AbortedRound, match="different decisions"):
             hosts.hosts[0].open(1, CONTENT)
     assert not hosts.journals[0].entry(TERMS, 1).opened
 

@@ -153,7 +153,7 @@ def test_a_disk_that_fails_at_the_record_aborts_the_round(trio, tmp_path, monkey
         broken.setattr(hosts.journals[1], "agree", full)
         with pytest.raises(ParleyError):
             hosts.open(1, CONTENT)
-    with pytest.raises(AbortedRound, match="used or dropped"):
+    with pytest.raises(AbortedRound, match="already used or discarded"):
         hosts.hosts[1].open(1, CONTENT)
     with pytest.raises(AbortedRound):
         hosts.open(1, CONTENT)

@@ -274,7 +274,7 @@ def test_a_host_that_lost_its_journal_does_not_open_a_second_noise(pair, tmp_pat
     hosts.restart(0, Journal(None))
     for each in sent.values():
         hosts.hosts[0].receive(each[0])
-    with pytest.raises(AbortedRound, match="recorded different things"):
+    with pytest.raises(AbortedRound, match="recorded different decisions"):
         hosts.hosts[0].open(1, CONTENT)
 
 

@@ -150,7 +150,7 @@ def test_a_revocation_takes_all_certificates_of_a_name_back_and_frees_it_for_a_n
     member(authority, "bank-b")
     listed = certificate_authority.revoke(authority, "bank-a", 30)
     assert {entry.serial_number for entry in listed} == {first.serial_number, second.serial_number}
-    with pytest.raises(CertificateError, match="a certificate of this key was revoked"):
+    with pytest.raises(CertificateError, match="the certificate for this key was revoked"):
         certificate_authority.issue(authority, authority / "bank-a.csr", 10)
     path.write_bytes(stolen)
     with pytest.raises(CertificateError, match="the certificate was revoked"):

@@ -90,7 +90,7 @@ def test_other_terms_and_rounds_that_are_over_are_refused(peer):
     with pytest.raises(UnknownTerms):
         heard(peer, b, terms="cd" * 32)
     peer.board.forget(2)
-    with pytest.raises(OutOfOrder, match="round 1 is over for this peer, which keeps rounds from 2"):
+    with pytest.raises(OutOfOrder, match="round 1 is over for this peer, which stores rounds from 2 on"):
         heard(peer, b)
     assert heard(peer, b, (2, 0)) is None
 

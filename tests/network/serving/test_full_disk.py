@@ -405,7 +405,7 @@ def test_a_host_without_a_journal_hears_nothing_of_owners(books, tmp_path):
     (folder / "h0.journal").unlink()
     with pytest.raises(
         LedgerError,
-        match=r"no such journal; check the path\. If the journal is lost, put the latest copy back; parley host",
+        match=r"no such journal; check the path\. If the journal is lost, put the latest copy back\. To create a first",
     ):
         serve(load_host(folder / "h0.toml"), threading.Event(), None)
 

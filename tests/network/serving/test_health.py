@@ -155,5 +155,5 @@ def test_a_system_that_refuses_the_workers_is_told_of_in_one_sentence(monkeypatc
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(ExchangeError, match="refuses the 3 threads that answer calls; raise the limit"):
+    with pytest.raises(ExchangeError, match="did not start all 3 threads that answer calls; raise the limit"):
         start_workers(3)

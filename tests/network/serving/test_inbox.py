@@ -90,7 +90,7 @@ def test_a_learner_hears_what_became_of_its_own_proposals_and_nothing_else(servi
     assert proposed(service, terms, other) == ProposalState("accepted")
     service.acceptances.store(Acceptance(terms, fingerprint="key"))
     assert told(service, terms.hash) == ProposalState("accepted")
-    with pytest.raises(SettingError, match="accepted already"):
+    with pytest.raises(SettingError, match="already accepted"):
         service.inbox.refuse(service.inbox.find(terms.hash), "too late")
 
 

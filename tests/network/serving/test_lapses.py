@@ -101,9 +101,9 @@ def test_of_what_lapsed_a_line_stays_and_no_text(service, calendar):
     assert (facts["title"], facts["proposed_by"], facts["key"]) == ("Test", ["learner"], "key")
     assert (facts["state"], facts["until"], facts["reason"]) == ("lapsed", None, LAPSED.reason)
     assert file.stat().st_mode & 0o077 == 0
-    with pytest.raises(TermsError, match="are lapsed: to decide about them, ask the learner to propose them again"):
+    with pytest.raises(TermsError, match="are lapsed; ask the learner to propose them again"):
         line.terms()
-    with pytest.raises(SettingError, match="are lapsed already"):
+    with pytest.raises(SettingError, match="are already lapsed"):
         service.inbox.refuse(line, "no")
     service.acceptances.store(Acceptance(terms, fingerprint="key"))  # from the file, which came by mail
     assert told(service, terms.hash) == ProposalState("accepted")

@@ -121,7 +121,7 @@ def test_terms_travel_from_a_proposal_to_a_trained_model(served):
     assert f"Refused: terms {terms.hash}" in refused.output
     heard = json.loads(run("learner", "proposal", served.folder / "terms.toml", "--owners", addresses, "--json").stdout)
     assert heard["owners"] == [{"owner": "a", "state": "refused", "reason": "ask on Monday"}]
-    assert "nobody at this owner accepted these terms" in served.fail("--force")
+    assert "this owner has not accepted these terms" in served.fail("--force")
     accepted = run("owner", "accept", terms.hash[:8], "--owner", owner, "--yes")
     assert accepted.exit_code == 0, accepted.output
     assert accepted.output.count(terms.hash) == 2  # in what is read, and in what was done
@@ -175,7 +175,7 @@ def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(serv
     assert peer.propose(own.hash, own.canonical, 20) == ProposalState("open")
     with pytest.raises(Malformed, match="terms whose learner is"):
         peer.propose(others.hash, others.canonical, 20)
-    with pytest.raises(UnknownTerms, match="nobody at this owner accepted"):
+    with pytest.raises(UnknownTerms, match="this owner has not accepted"):
         peer.statement(own.hash, "member", 20)
     long = own.changed(title="x" * (MAX_TEXT_BYTES - 4096))
     for _ in range(4):  # more bytes than a connection may bring that no message accounts for
@@ -267,7 +267,7 @@ def test_who_proposed_is_accepted_only_with_a_certificate_that_is_good_now(tmp_p
     inbox.add(good)
     assert tried(good, "inbox")[0] == 0
     for wrong, why in (
-        (replace(good, certificate=None), "kept no certificate"),
+        (replace(good, certificate=None), "stored no certificate"),
         (replace(good, certificate="junk"), "expected a certificate in PEM form"),
         (replace(good, certificate=(bank.folder / "a.crt").read_text()), "does not belong to the proposing key"),
         (replace(good, fingerprint="0" * 64), "does not belong to the proposing key"),

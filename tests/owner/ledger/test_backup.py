@@ -156,7 +156,7 @@ def test_a_whole_ledger_is_not_replaced_by_its_own_past(tmp_path):
     ledger.answer(query(3), each, {}, value())
     ledger.close()
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="has 1 more row;"):
+    with pytest.raises(LedgerError, match="contains this backup and 1 more row"):
         restore(tmp_path / "backup", path, "a", [], everything=False)
     assert path.read_bytes() == before
 

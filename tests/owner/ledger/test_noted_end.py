@@ -189,7 +189,7 @@ def test_killed_between_ledger_and_memory_it_opens_again(tmp_path, own_state, wh
 def test_a_state_folder_that_cannot_be_made_leaves_no_ledger(tmp_path, monkeypatch):
     monkeypatch.delenv("PARLEY_STATE")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    for home, sentence in (("/tmp", "temporary folder"), ("/dev/null", "cannot be made")):
+    for home, sentence in (("/tmp", "temporary folder"), ("/dev/null", "cannot be created")):
         monkeypatch.setenv("HOME", home)
         with pytest.raises(StateFolderError, match=f"{sentence}.*set PARLEY_STATE"):
             Ledger(tmp_path / "a.ledger", lifetime=3)

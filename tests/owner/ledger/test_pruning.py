@@ -41,7 +41,7 @@ def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
     ledger.close()
     again = Ledger(path)
     np.testing.assert_array_equal(again.answer(query(7), each, {}, never)[0], 7.0)
-    with pytest.raises(OutOfOrder, match="answered long ago"):
+    with pytest.raises(OutOfOrder, match="no longer stores the answer"):
         again.answer(query(5), each, {}, never)
     assert again.account("t").answered == 7
     again.verify()

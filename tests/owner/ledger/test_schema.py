@@ -59,7 +59,7 @@ def test_an_upgrade_of_a_broken_file_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (f"PRAGMA user_version = {SCHEMA_VERSION + 1}", "written by a later Parley.*update Parley"),
+        (f"PRAGMA user_version = {SCHEMA_VERSION + 1}", "reads ledgers up to format version.*update Parley"),
         ("PRAGMA application_id = 7", "not a ledger"),
         ("PRAGMA user_version = 0", "not a ledger"),
         ("DROP TABLE entries", "not a ledger"),

@@ -182,7 +182,7 @@ def test_a_series_spends_its_budget_round_by_round(mechanism):
     ("events", "delta", "method", "message"),
     [
         ([], 1e-5, "best", "at least one"),
-        ([GaussianEvent(1.0)], 0.0, "best", "never pure"),
+        ([GaussianEvent(1.0)], 0.0, "best", "no epsilon without a delta"),
         ([LaplaceEvent(1.0)], 0.0, "pld", "needs a delta"),
         ([LaplaceEvent(1.0)], float("nan"), "best", "delta = nan"),
         ([LaplaceEvent(1.0)], 1.5, "best", "delta = 1.5"),

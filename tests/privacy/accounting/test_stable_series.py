@@ -104,7 +104,7 @@ def test_tails_hold_and_are_not_wide_of_the_mark():
 def test_nothing_is_released_with_it_and_nobody_else_draws_it():
     with pytest.raises(GuaranteeError, match="no exact sampler"):
         series().mechanism.release(Bounded(np.zeros(3), 1.0, "l2"), SafeNoise())
-    with pytest.raises(SettingError, match="hosts do not draw it"):
+    with pytest.raises(SettingError, match="hosts do not draw stable noise"):
         StableSeries.covered(Fraction(1), DELTA, 1)
     with pytest.raises(SettingError, match="alpha: required for stable noise"):
         make_series("stable", Fraction(1), DELTA, 1, 1.0)

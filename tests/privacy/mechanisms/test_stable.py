@@ -152,6 +152,6 @@ def test_impossible_alphas_are_one_sentence(bad):
 
 
 def test_a_gaussian_is_not_pure():
-    with pytest.raises(SettingError, match="never pure"):
+    with pytest.raises(SettingError, match="Gaussian noise needs a delta"):
         Stable.calibrate(Fraction(1), 1.0, 2.0)
     assert stable_law.score_bound(2.0) == float("inf")

@@ -53,7 +53,7 @@ def test_what_is_no_count_is_refused():
         mechanism.release(Bounded(np.array([0.305]), 0.01, "l1"), FastNoise(0))
     with pytest.raises(GuaranteeError, match="calibrate the mechanism again"):
         mechanism.release(Bounded(np.array([0.3]), 0.02, "l1"), FastNoise(0))
-    with pytest.raises(SettingError, match="a noise scale up to this number"):
+    with pytest.raises(SettingError, match="the noise scale may each be at most"):
         WholeGeometric.calibrate(Fraction(1, 10**15), 0.01, 1, 100)
     with pytest.raises(SettingError, match="records"):
         WholeGeometric.calibrate(Fraction(1), 0.01, 1, MAX_RECORDS + 1)

@@ -192,7 +192,7 @@ def test_the_usual_unit_stays_out_of_the_hash_and_a_plan_is_refused():
     assert '"unit"' not in make_terms(100).canonical
     terms = of_owners(100, 150)
     assert terms.hash != make_terms(100, 150, privacy__clip=0.7).hash
-    with pytest.raises(ParleyError, match=r"privacy\.unit: the planner compares only clips of records"):
+    with pytest.raises(ParleyError, match=r"privacy\.unit: the planner cannot compare clips of whole answers"):
         plan(terms, regression_table(500, seed=1))
 
 

@@ -16,6 +16,7 @@ from parley.tasks.networks.architectures import (  # noqa: E402
     squared,
 )
 from parley.tasks.networks.clipping import RecordGradients  # noqa: E402
+from parley.tasks.networks.question import NetworkGradientQuestion  # noqa: E402
 
 torch.set_num_threads(1)
 CLIP = 0.5
@@ -46,7 +47,7 @@ def theta_of(module, scale=1.0):
 
 
 def measure(value, norm):
-    return float(np.abs(value).sum() if norm == "l1" else np.linalg.norm(value))
+    return float(np.linalg.norm(value, {"l1": 1, "l2": 2, "linf": np.inf}[norm]))
 
 
 def by_hand(module, losses, X, y, norm):
@@ -71,7 +72,7 @@ class Own(nn.Module):
         return self.layers(rows)
 
 
-@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize("norm", ["l2", "l1", "linf"])
 @pytest.mark.parametrize("study", [False, True])
 @pytest.mark.parametrize("places", [False, True])
 def test_the_sum_is_that_of_records_clipped_one_by_one(norm, study, places, device):
@@ -169,6 +170,8 @@ LINEAR = nn.Sequential(nn.Linear(64, 3))
 SETTINGS = [
     (LINEAR, cross_entropy, "l2"),
     (LINEAR, cross_entropy, "l1"),
+    (LINEAR, cross_entropy, "linf"),
+    (small(), cross_entropy, "linf"),
     (nn.Sequential(nn.Linear(64, 1)), squared, "l2"),
     (small(), cross_entropy, "l1"),
     (small(places=True), cross_entropy, "l2"),
@@ -201,6 +204,20 @@ def test_without_the_clip_it_would_be_found_out(monkeypatch):
     monkeypatch.setattr(made, "_factors", lambda layers: torch.ones(len(layers[0].numbers[0]), dtype=torch.float64))
     with pytest.raises(AssertionError):
         assert found_worst(made, np.random.default_rng(0)) <= 1
+
+
+@pytest.mark.parametrize(("clipped", "noise"), [("linf", "l2"), ("linf", "l1"), ("l2", "l1"), ("l1", "l2")])
+def test_a_clip_in_another_norm_than_the_noises_is_reached_so_that_less_noise_would_not_do(clipped, noise):
+    """One record replaced by one that pulls the other way: in every number alike, or (L1) in one alone."""
+    alike = clipped != "l1"
+    module, x = nn.Sequential(nn.Linear(3, 1, bias=alike)), np.ones((1, 3)) if alike else np.array([[1.0, 0.0, 0.0]])
+    made = RecordGradients(module, squared, (3,), CLIP, clipped, 2)
+    theta, rows = np.zeros(made.parameters), x.astype(np.float32)
+    up, down = (made.clipped_sum(theta, rows, np.array([y])) for y in (1e3, -1e3))
+    question = NetworkGradientQuestion.from_gradients(made, 10, 2, norm=noise)
+    moved = measure(up - down, noise) * 2 / 10
+    assert 1 - 1e-9 < moved / question.sensitivity <= 1
+    assert question.norm == noise == question.extent.norm
 
 
 @pytest.mark.parametrize("name", ["logistic", "chase-small"])

@@ -74,7 +74,7 @@ def test_replicates_that_would_fill_the_memory_are_refused(terms, monkeypatch):
         "parley.tasks.networks.correlated.MAX_REMEMBERED_NUMBERS", 3 * algorithm.band.width * len(origin)
     )
     assert algorithm.start(origin, (3,)).memory["asked"].shape[0] == 3
-    with pytest.raises(SettingError, match="replicates = 4: expected at most 3 of a network of this size"):
+    with pytest.raises(SettingError, match="replicates = 4: expected at most 3 runs of a network of this size"):
         algorithm.start(origin, (4,))
 
 
@@ -88,7 +88,7 @@ def test_the_first_answer_spends_everything_and_what_accepting_means_is_said(ter
     asked = MixedGradientQuery.ask(terms.hash, "learner", 1, theta)
     arrived = messages.read_query(messages.write_query(asked))
     assert (type(arrived), arrived.content) == (MixedGradientQuery, asked.content)
-    with pytest.raises(Malformed, match="expected a list of float64 numbers"):
+    with pytest.raises(Malformed, match="expected float64 numbers in `data`"):
         messages.read_query(messages.write_query(MixedGradientQuery.ask(terms.hash, "learner", 1, theta.ravel())))
     assert np.array_equal(owner.answer(arrived).value, owner.answer(asked).value)
     account = ledger.account(terms.hash)

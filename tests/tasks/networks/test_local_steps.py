@@ -212,7 +212,7 @@ def test_acceptance_states_what_steps_cost(tmp_path):
         "each in turn a mean over about 50 of 200 records, drawn in secret, each with probability 1/4 and the mean "
         "direction of 3 local steps",
         "Every local step is charged as a release, so an answer of 3 steps costs ε = 0.",
-        "The promised and debited total of all 8 releases is ε = 1 at δ = 1e-05",
+        "The total of all 8 releases, which the terms promise and the ledger debits, is ε = 1 at δ = 1e-05",
         "Every local step adds noise of scale",
     ):
         assert words in said, said
@@ -331,10 +331,13 @@ def test_answers_larger_than_bound_and_noise_are_not_believed():
         ({"privacy": {"noise": "shared"}, "hosts": HOSTS}, "privacy.noise: expected 'each-owner' with fedprox"),
         ({"learning": {"epochs": 2}}, "learning.epochs: not allowed with fedprox"),
         ({"learning": {"step": "auto"}}, "learning.step: expected a number"),
-        ({"learning": {"proximal": None}}, "learning.proximal: needs a number"),
+        ({"learning": {"proximal": None}}, "learning.proximal: expected a number"),
         ({"learning": {"proximal": 2.5}}, "learning.proximal: expected at most 2, the inverse of the longest"),
         ({"learning": {"batches": 61}}, "learning.batches: expected at most the training records"),
-        ({"learning": {"batches": 4, "sampling": "partition"}}, "learning.sampling: expected 'poisson'"),
+        (
+            {"learning": {"batches": 4, "sampling": "partition"}},
+            "learning.sampling: expected both batches and sampling = 'poisson'",
+        ),
         ({"learning": {"top_k": 4}}, "learning.top_k: not allowed for networks"),
         ({"learning": {"staleness": 3}}, "learning.staleness: allowed only with"),
         ({"learning": {"algorithm": "fednova", "proximal": None}}, "learning.algorithm: expected 'network-sgd'"),

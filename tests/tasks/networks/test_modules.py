@@ -2,7 +2,7 @@
 
 Premise F9: PyTorch rounds single operations (+, −, ×, ÷, √) as IEEE 754 prescribes, at every place of an array. The
 batch's shape and a row's place alone determine the order of a matrix product. A test with random rows detects places
-with different orders. Sums of float64 products satisfy F3.
+whose order differs. Sums of float64 products satisfy F3.
 """
 
 import numpy as np

@@ -67,7 +67,7 @@ def test_saved_and_read_it_is_the_same_model_and_changed_weights_are_refused(res
     weights.unlink()
     with pytest.raises(ModelError, match="cannot be read"):
         load_model(file)
-    with pytest.raises(ModelError, match="another ending"):
+    with pytest.raises(ModelError, match="another extension"):
         result.model.save(weights)
 
 
@@ -115,6 +115,21 @@ def test_released_with_ledgers_it_is_debited_and_said_again_for_free(tmp_path):
         assert words in said, said
     assert find_warnings(owner, owner.prepare(terms)) == []
     ledger.close()
+
+
+def test_a_clip_in_linf_is_said_and_noise_grows_to_cover_it(tmp_path):
+    sizes, found = {"a": 200}, {}
+    for norm in ("l2", "linf"):
+        terms = rings_terms(sizes, 1.0, learning={"batches": 4, "epochs": 2}, privacy={"clip_norm": norm})
+        found[norm] = resolve(terms).part("a").training.series.mechanism
+    assert found["linf"].sensitivity == pytest.approx(99**0.5 * found["l2"].sensitivity)  # of 99 weights
+    assert found["linf"].sigma == pytest.approx(99**0.5 * found["l2"].sigma)
+    owner = parley.Owner("a", rings(200), ledger=parley.Ledger(tmp_path / "a.ledger", 2.0, "1e-5"))
+    said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
+    assert "to a norm of 1 in LINF" in said
+    owner.accept(terms)
+    assert parley.train(terms, [owner]).released
+    owner.ledger.close()
 
 
 @pytest.mark.parametrize("learning", [{}, {"algorithm": "correlated-sgd", "sampling": "partition"}])

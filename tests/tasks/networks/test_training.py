@@ -60,6 +60,7 @@ def test_rings_are_learned_and_progress_is_judged_on_public_rows(device):
         {"optimiser": "adam", "step": 0.1},
         {"optimiser": "plain", "decay": "none", "step": 5.0},
         {"epsilon": 1e4, "mechanism": "laplace", "delta": 0.0, "step": 10.0},
+        {"clip_norm": "linf", "clip": 0.1, "step": 5.0},
     ],
     ids=str,
 )
@@ -143,7 +144,7 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
     kept, books = tmp_path / "state", parley.Ledger(tmp_path / "b.ledger", lifetime=99.0, lifetime_delta="0.1")
     train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
     before = books.reserved
-    with pytest.raises(SettingError, match="another agreement"):
+    with pytest.raises(SettingError, match="another run"):
         train_network(network(), X, y, PLAN, ledger=books, checkpoint=kept)
     with pytest.raises(DataError, match="one target for each"):
         train_network(network(), X, y, PLAN, ledger=books, validation=(X, y[1:]))
@@ -205,7 +206,7 @@ def test_a_forward_or_a_loss_of_ones_own_trains_as_a_study_alone(tmp_path):
 def test_a_module_that_remembers_or_draws_is_no_study_either():
     for layer in (nn.BatchNorm1d(16), nn.Dropout(0.5)):
         module = nn.Sequential(nn.Linear(2, 16), layer, nn.Linear(16, 3))
-        with pytest.raises(GuaranteeError, match="cannot compute gradients of single records"):
+        with pytest.raises(GuaranteeError, match="cannot compute per-record gradients"):
             train_network(module, *points(60), PLAN, seed=0)
 
 

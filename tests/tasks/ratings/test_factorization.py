@@ -65,7 +65,7 @@ def test_what_the_loop_would_read_beyond_its_arrays_is_refused():
     rule, ratings, rng = Factorization(), planted(), np.random.default_rng(0)
     wrong = ratings.pick(slice(None))
     wrong.users[0] = 500
-    with pytest.raises(DataError, match="has no name"):
+    with pytest.raises(DataError, match="a name for every user"):
         shuffled(wrong, rng)
     with pytest.raises(DataError, match="at least one"):
         shuffled(ratings.pick(np.zeros(0, dtype=int)), rng)

@@ -126,7 +126,7 @@ def test_cells_rated_twice_and_strangers_are_refused():
     ratings = some()
     with pytest.raises(SettingError, match="twice"):
         unbounded(ratings.pick(np.array([0, 0])), np.arange(40), 1.0, SCALE, FastNoise(0), np.random.default_rng(0))
-    with pytest.raises(SettingError, match="all users with a rating"):
+    with pytest.raises(SettingError, match="every user who has a rating"):
         unbounded(ratings, np.arange(10), 1.0, SCALE, FastNoise(0), np.random.default_rng(0))
 
 

@@ -140,5 +140,5 @@ def test_items_and_settings_out_of_place_are_refused():
     for wrong in ({"clip": 0.0}, {"clip": 1e60}, {"clip": 1.0, "ridge": float("nan")}, {"clip": 1.0, "count": -1.0}):
         with pytest.raises(SettingError):
             UserUpdate(**wrong)
-    with pytest.raises(SettingError, match="all users with a rating"):
+    with pytest.raises(SettingError, match="every user who has a rating"):
         by_user(some(), np.arange(2), 1.0, 5.0)

@@ -67,7 +67,7 @@ def test_init_shows_them_and_names_the_option_where_they_are_better():
     for cost, said in ((2 * tried.cost, True), (tried.cost / 2, False)):
         plan = Proposal((), None, 1.0, terms("boosted-regression"), cost, None, HeldBack(np.array([2 * cost] * 3)))
         line = columns_line([Tried(ColumnWay("straight lines", "lines"), plan), tried])
-        assert ("--kind boosted-regression chooses the cheaper model" in line) is said
+        assert ("--kind boosted-regression chooses a model with a lower expected cost" in line) is said
         assert ("(50.0% less)" if said else "(100.0% more)") in line
 
 

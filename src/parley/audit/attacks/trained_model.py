@@ -178,7 +178,7 @@ class _Places:
         if size < LEAST_ROWS_PER_SIDE:
             raise DataError(
                 f"population: {len(sides[0])} members and {len(sides[1])} others have a target; expected at least "
-                f"{LEAST_ROWS_PER_SIDE} of each. Hold rows out, or give --population with other rows of the same kind"
+                f"{LEAST_ROWS_PER_SIDE} of each. Hold out more rows, or give --population with other rows like these"
             )
         drawn = np.concatenate([side[:size] for side in sides])
         left = rng.permutation(np.setdiff1d(np.flatnonzero(inside), drawn))[: largest - size]
@@ -193,7 +193,7 @@ def _training(
     known = model.preparation_.model
     if model.trees_ is not None:
         raise ModelError(
-            "a personal model with trees comes from its owner's rows without noise; expected a joint model"
+            "a personal model with trees is fitted to its owner's rows without noise; give a joint model instead"
         )
     if terms is None or owner is None:
         if known.kind not in KINDS:

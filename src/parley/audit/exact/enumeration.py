@@ -87,7 +87,7 @@ def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mech
         return _with_noise(question.bounded(query, tables).value[None], np.ones(1), mechanism)
     if not isinstance(rows, PresentRows) or len(rows.rows) > MAX_DRAWN_ROWS:
         raise TermsError(
-            f"rows: expected at most {MAX_DRAWN_ROWS} rows with a target, because every draw of them is enumerated"
+            f"rows: expected at most {MAX_DRAWN_ROWS} rows with a target, because the audit tries every draw of rows"
         )
     values, chances = [], []
     for kept in subsets(len(rows.rows)):

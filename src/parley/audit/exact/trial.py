@@ -45,7 +45,7 @@ class StageQuestions:
             self._sizes[size] = self._resolved(*size)
         found = self._sizes[size]
         if found is None:
-            raise TermsError(f"records: these terms allow no question to a table of {records} records")
+            raise TermsError(f"records: these terms do not allow questions to a table of {records} records")
         return found
 
     def _resolved(self, records: int, batches: int | None) -> Asked | None:

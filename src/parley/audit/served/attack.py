@@ -86,7 +86,7 @@ def make_table(folder: Path, planted: PlantedPairs, listen: str, rng: np.random.
     terms, name = planted.setup.terms, planted.name
     require_other_learner(terms, name)
     if folder.exists():
-        raise SettingError(f"{folder}: already exists; name a new folder for the audit's own table and ledger")
+        raise SettingError(f"{folder}: the folder already exists; name a new folder for the audit's table and ledger")
     owner, coins = folder / "owner", toss_coins(len(planted), rng)
     for place in (folder, owner, folder / "learner", folder / "authority"):
         make_folder(place)
@@ -114,7 +114,7 @@ def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
     except (OSError, ValueError, KeyError, TypeError):
         raise SettingError(f"{folder}: expected a folder that an audit made (parley audit --served)") from None
     if known != (TABLE_FORMAT, planted.setup.hash, planted.name, len(planted)):
-        raise SettingError(f"{folder}: its table was made for other terms, or for another owner; make a new table")
+        raise SettingError(f"{folder}: this audit table was made for other terms or another owner; make a new table")
     return ServedTable(folder, planted, coins, head)
 
 
@@ -122,8 +122,8 @@ def require_other_learner(terms: Terms, name: str) -> None:
     """Refuse terms whose learner is the owner itself, and terms without a learner."""
     if terms.learning.topology is not None or terms.learning.learner == name:
         raise TermsError(
-            f"{name}: this owner is the learner, and its daemon answers only itself; audit the owner under terms with "
-            "another learner"
+            f"{name}: this owner is its own learner, so no other party may ask its daemon; audit the owner under terms "
+            "with another learner"
         )
 
 
@@ -214,7 +214,7 @@ def audit_served(
     check_confidence(terms.privacy.delta, confidence)
     planted, rng = plant(terms, name), np.random.default_rng(seed)
     if folder.exists():
-        raise SettingError(f"{folder}: already exists; name a new folder for the audit's own tables and ledgers")
+        raise SettingError(f"{folder}: the folder already exists; name a new folder for audit tables and ledgers")
     rounds, answers_by_table = len(planted.setup.part(name).training.rounds), []
     for number in range(tables):
         table = make_table(folder / f"table-{number + 1}", planted, LOOPBACK_ADDRESS, rng)
@@ -300,7 +300,7 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
-            f"{owner.name}: the daemon at its address does not serve the audit table's ledger; no question was asked"
+            f"{owner.name}: the daemon at this address does not serve the audit table's ledger; no question was asked"
         )
     if statement.answered:
         raise ExchangeError(f"{owner.name}: this audit table was used before; make a new table")

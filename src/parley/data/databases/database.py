@@ -93,8 +93,8 @@ def require_no_password(uri: str) -> None:
     named = any(map(_SECRET_WORDS.search, names)) or re.search(r"\bpass(word|wd)?\s*=", uri, re.IGNORECASE)
     if (at and ":" in before) or named:
         raise SettingError(
-            "--uri: the address holds a password, which other accounts can see in the process list. Change the "
-            "password, and pass the new password by PGPASSFILE, PGPASSWORD or --ask-password"
+            "--uri: the address contains a password, which other accounts can see in the process list. Change the "
+            "password, and pass the new password through PGPASSFILE, PGPASSWORD or --ask-password"
         )
     allowed = URI_PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):

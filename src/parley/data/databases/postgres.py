@@ -111,7 +111,7 @@ class Postgres(AdbcDatabase):
             return None
         if column.declared == "numeric":
             raise SettingError(
-                f"--order-by {column.name}: the column is numeric without a precision, which becomes text in the "
+                f"--order-by {column.name}: the column is numeric without a precision, so it becomes text in the "
                 f"table; write {column.name}::bigint AS {column.name}, or ::numeric(38, 0), in the query"
             )
         if column.declared not in _TEXT_TYPES:

@@ -92,8 +92,8 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
         if pa.types.is_null(column.kind) or not readable(column.kind):
             declared = f"has the type {column.declared}" if column.declared else "has no declared type"
             raise DataError(
-                f"{server}: column {column.name!r} {declared}; cast the column in the query, as in CAST(income AS "
-                f"REAL) AS income, to one of: {READABLE_TYPES}"
+                f"{server}: column {column.name!r} {declared}; in the query, cast the column to one of: "
+                f"{READABLE_TYPES}. Example: CAST(income AS REAL) AS income"
             )
     if not request.keys or len({*request.keys}) < len(request.keys):
         raise SettingError("--order-by: expected columns of the query, each named once")

@@ -114,8 +114,8 @@ class Sqlite(Database):
             stem, _, number = name.rpartition(":")
             if number.isdigit() and stem in names:
                 raise DataError(
-                    f"{self.server}: two columns of the query have the same name, or one column is called {name!r}, as "
-                    "SQLite calls a second column; rename the column with AS"
+                    f"{self.server}: two columns of the query have the same name, or one column is called {name!r}, "
+                    "the name that SQLite gives to a second column; rename the column with AS"
                 )
 
     def plan(self, request: Request) -> Plan:
@@ -170,8 +170,8 @@ class Sqlite(Database):
                 if "bindings" not in str(error):
                     raise
                 raise DatabaseError(
-                    f"{self.server}: the query has a placeholder (?, :name, @name, $name); replace the placeholder by "
-                    "the value, with text in quotes"
+                    f"{self.server}: the query has a placeholder (?, :name, @name, $name); replace the placeholder "
+                    "with the value itself, and put text in quotes"
                 ) from None
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:

@@ -58,7 +58,7 @@ def _source(table: Table, options: dict[str, str | None]) -> TableSource:
         kind = next((kind for kind in type(table).__mro__ if kind in SOURCES), None)
         if kind is None:
             raise DataError(
-                f"a table of type {type(table).__name__}: give a data frame or the path of a .csv or .parquet file"
+                f"a table cannot be a {type(table).__name__}; give a data frame or the path of a .csv or .parquet file"
             )
         return SOURCES[kind](table)
     address = store_address(table)

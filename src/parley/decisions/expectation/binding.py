@@ -32,8 +32,8 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
             warnings.append(f"one class has only {fewest} records in the pilot, too few for a reliable forecast")
     if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append(
-            "owners that differ drift apart during local steps, but the forecast assumes that all owners resemble the "
-            "pilot"
+            "the models of owners with different data drift apart during local steps, but the forecast assumes that "
+            "all owners resemble the pilot"
         )
     rule = pilot.setup.aggregation
     if isinstance(rule, Robust) and not rule.averages:
@@ -48,7 +48,7 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     whole = _answer_sentence(pilot, here)
     warnings += [each for each in (clip, whole) if each is not None]
     if box:
-        warnings.append("the noise is so large that it may push the model against the edge of its box")
+        warnings.append("the noise is so large that it may push the model to the limit of model.radius")
     return clip is not None or box or pilot.question.answer_clip is not None, tuple(warnings)
 
 

@@ -152,8 +152,8 @@ def choose_columns(
     Ways without trees are planned only if `least`, their compared cost without noise, leaves them a chance."""
     if not ways:
         raise SettingError(
-            "--columns: expected a target of numbers or classes for bins and hinges. Trees and margin need a public "
-            "sample and a target of numbers or two classes"
+            "--columns: 'bins' and 'hinges' require a target with numbers or classes. 'trees' and 'margin' require a "
+            "public sample and a target with numbers or two classes"
         )
     tried, simplest = list[Tried](), ways[0]
     for place, way in enumerate(sorted(ways, key=lambda way: "trees" not in way.model.values())):

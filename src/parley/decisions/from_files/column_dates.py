@@ -39,7 +39,7 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     written, called = written_dates(tables, column, where), printable(column, 60)
     if written is None:
         raise SettingError(
-            f"{called}: fewer than nine rows in ten of {where} hold a date in a usual format; give the date format, "
+            f"{called}: fewer than 90% of the rows in {where} have a date in a usual format; give the date format, "
             f"{option_words('--dates', column, '=%Y-%m-%d')}, or the column's names, "
             f"{option_words('--categories', column, '=A,B,C')}"
         )

@@ -361,14 +361,15 @@ class KnownColumns:
         )
         person, most = self.wishes.person, self.wishes.records_per_person
         if person is not None:
-            rows = f"how many rows count (by the column {printable(person, 60)!r}: {_first(most)} of each person)"
+            called = printable(person, 60)
+            rows = f"the number of counted rows ({_first(most)} of each person, by the column {called!r})"
             lines = [f"Parley read only the column names and {rows} of {files}."]
         if self.read:
             kinds = "numbers or names" if not self.said else "numbers, names or dates, and how dates are written"
             lines = [
                 f"Parley read the column names and {rows} of {files}. Without a public sample, Parley also read "
-                f"whether these columns hold {kinds}: {_list(self.read)}. The terms make the kinds of columns public; "
-                f"--dates, --categories and numeric --bounds avoid reading them."
+                f"whether these columns hold {kinds}: {_list(self.read)}. The terms make the kinds of columns public. "
+                f"Parley does not read the kind of a column in --dates, --categories or numeric --bounds."
             ]
         if self.wishes.owners:
             who = _list([*self.wishes.owners])
@@ -376,13 +377,13 @@ class KnownColumns:
             lines = [*(lines if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
         if person is not None:
             lines.append(
-                "`records` becomes public with the terms. `records` stays the same if another person with equally "
-                "many rows, and no other rows in the table, replaces a person. The number of people and the number of "
-                "rows of each person are not protected."
+                "`records` becomes public with the terms. `records` stays the same if someone who is not in the "
+                "table, with equally many rows, replaces a person. The number of people and the number of rows of "
+                "each person are not protected."
             )
         lines.append(
-            f"A private row without a target ({printable(self.wishes.target, 60)}) counts but contributes nothing. "
-            "Only the owner learns how many rows have no target."
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts in `records` but "
+            "contributes nothing to the model. Only the owner learns how many rows have no target."
         )
         if self.public is not None:
             lines.append(
@@ -392,8 +393,8 @@ class KnownColumns:
         elif missing:
             lines.append(
                 f"No public sample or option describes these columns: {_list(missing)}. Owners will release column "
-                f"statistics with noise, for {terms.privacy.scale_epsilon} of every epsilon. Each column makes all "
-                f"column statistics noisier; keep only columns that matter with --features."
+                f"statistics with noise, which costs {terms.privacy.scale_epsilon} of every epsilon. Each column makes "
+                f"all column statistics noisier; use --features to keep only columns that matter."
             )
         else:
             lines.append("Parley uses the declared ranges and names of categories.")
@@ -434,8 +435,8 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     for file in files:
         if find_source(file).holds(wishes.public):
             raise DataError(
-                f"{wishes.public}: this file is the private table {file}, a part or a copy; give a public sample "
-                f"without private rows"
+                f"{wishes.public}: this file is the private table {file}, or a part or copy of it; give a public "
+                f"sample without private rows"
             )
     public = read_table(wishes.public)
     require_columns(public, wishes.outcome, "public sample")

@@ -65,7 +65,7 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     if not kept:
         raise NoEquilibriumError(
             f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
-            "together miss the target"
+            "together miss the target; give a larger target"
         )
     return min(kept, key=lambda deal: deal.spend)
 

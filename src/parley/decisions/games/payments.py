@@ -111,7 +111,7 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     if not stable:
         raise NoEquilibriumError(
             f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
-            "together miss the target"
+            "together miss the target; give a larger target"
         )
     return min(stable, key=lambda deal: deal.spend)
 

@@ -81,7 +81,7 @@ def cross_fit(setup: Setup) -> CrossFit:
     loss = setup.risk.loss
     if not isinstance(loss, Loss):
         raise SettingError(
-            "model.columns: trees of several classes cannot be forecast yet; train without a forecast, or use 'bins'"
+            "model.columns: trees for several classes cannot be forecast yet; train without a forecast, or use 'bins'"
         )
     costs, judged = list[float](), list[tuple[float, float, float]]()
     scores = np.empty(0 if setup.public is None else len(setup.public))

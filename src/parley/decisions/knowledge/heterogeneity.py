@@ -50,8 +50,8 @@ class Heterogeneity:
         if printed.get("inside"):
             raise DataError(
                 f"{path}: a simulation computed this file from private rows, so the file must stay inside the "
-                "organisation. To make a file that may leave, run: parley heterogeneity TERMS --ledgers FOLDER --save "
-                "FILE"
+                "organisation. To write a file that may leave the organisation, run: parley heterogeneity TERMS "
+                "--ledgers FOLDER --save FILE"
             )
         return loaded
 

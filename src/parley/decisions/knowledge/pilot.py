@@ -264,7 +264,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mappin
     given = None if known is None or isinstance(known, Table) else known
     if given is not None and given.width != setup.parameters:
         raise DataError(
-            f"the pilot has {given.width} parameters, the terms have {setup.parameters} (with the constant, if any)"
+            f"the pilot has {given.width} parameters, but the terms have {setup.parameters} (with the constant, if any)"
         )
     pilot = _with(setup, _known_rows(setup, example) if given is None else given, apart=example is not None)
     return pilot if speeds is None else _at_speeds(pilot, speeds)
@@ -290,7 +290,7 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
     pilot = Pilot(setup, source.leaning(None), make_algorithm(setup).foretold(), apart)
     if not pilot.questions:
-        raise DataError("owners: expected at least one")
+        raise DataError("owners: expected at least one owner")
     if pilot.grown is not None:
         return _seen_from_outside(pilot.leaning(), pilot.grown)
     return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
@@ -322,7 +322,10 @@ def _drawn_fits(pilot: Pilot) -> Floats:
     that fit (`leaning`), and a ridge pulls the drawn fits from there by r (H + r)^-1 theta."""
     fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
     if fit is None:
-        raise SettingError("learning.start: the public sample has no best fit to start from; its classes may separate")
+        raise SettingError(
+            "learning.start: the public sample has no best fit to start from (its classes may be separable); "
+            "remove the key"
+        )
     rng, fits = np.random.default_rng(0), []
     for _ in range(DRAWN_FITS):
         drawn = ridge_fit(
@@ -331,7 +334,8 @@ def _drawn_fits(pilot: Pilot) -> Floats:
         fits += [] if drawn is None else [drawn]
     if not fits:
         raise SettingError(
-            "learning.start: rows drawn from the public sample have no best fit; their classes may separate"
+            "learning.start: rows drawn from the public sample have no best fit (classes may be separable); "
+            "remove the key"
         )
     hessian = objective.hessian(design, fit.theta)
     if hessian is None or not fit.ridge > 0:

@@ -35,7 +35,7 @@ def stated_cost(terms: Terms, owner: OwnerTerms) -> PrivacyCost | None:
     if cost is not None and cost.kind in INFORMATION_COSTS and terms.privacy.delta > 0:
         raise TermsError(
             f"owners.{owner.name}.privacy_cost.kind = {cost.kind!r}: not available with delta > 0, because then "
-            f"epsilon bounds no bits; use 'linear', which prices the epsilon itself"
+            f"epsilon does not bound the leakage in bits; use 'linear', which prices the epsilon itself"
         )
     return cost
 

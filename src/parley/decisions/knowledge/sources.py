@@ -346,7 +346,7 @@ class Stated(Source):
             raise DataError(f"{path}: not valid TOML: {error}") from None
         unknown = set(content) - {"curvature", "least_cost", "distance", "start"}
         if unknown or not {"curvature", "least_cost"} <= set(content):
-            raise DataError(f"{path}: expected the keys curvature, least_cost and one of distance, start")
+            raise DataError(f"{path}: expected the keys curvature, least_cost and either distance or start")
         try:
             numbers = {key: finite(value, key) for key, value in content.items()}
             for key in ("least_cost", "distance"):

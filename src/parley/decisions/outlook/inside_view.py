@@ -97,7 +97,7 @@ def inside_view(
     `worth`, a share of the cost alone, plus its privacy cost. `public`: the same pilot and seed's forecast."""
     if not 0 <= worth < 1:
         raise SettingError(
-            f"worth: expected a share of the cost of the model alone, at least 0 and below 1; got {worth}"
+            f"worth: expected a share of the cost of the owner's own model, at least 0 and below 1; got {worth}"
         )
     if public is None and (pilot is not None or terms.model.public is not None):
         public = forecast(terms, pilot, seed, differences=differences)

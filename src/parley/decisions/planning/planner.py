@@ -117,7 +117,7 @@ class Proposal:
         if self.best is None:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
-                f"no choice was made: none of {len(self.unjudged)} ways to spend the budgets can be judged "
+                f"no plan was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged "
                 f"({'; '.join(reasons[:3])}); give a larger public sample, or set model.radius or "
                 "model.regularisation"
             )
@@ -143,8 +143,8 @@ def require_rounds(terms: Terms) -> None:
     """Refuse to plan for rounds that do not wait, or for answers clipped as a whole."""
     if terms.privacy.unit == OWNER_UNIT:
         raise SettingError(
-            "privacy.unit: the planner compares only clips of records. If the unit is an owner, forecast terms with "
-            "several clips, rounds and steps"
+            "privacy.unit: the planner cannot compare clips of whole answers. If the unit is an owner, forecast terms "
+            "with several clips, rounds and steps"
         )
     if not terms.learning.waits:
         raise SettingError(
@@ -298,7 +298,9 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
                 (min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates])
             )
         else:
-            unjudged.append(Unjudged(label, "no choice of rounds, step and clip has finite moments on the pilot"))
+            unjudged.append(
+                Unjudged(label, "the planner cannot compute the error of any choice of rounds, step and clip")
+            )
     seen.sort(key=lambda row: row[0])
     search, mechanisms = Search(seed), set[str]()
     for place, (excess, label, pilots) in enumerate(seen):

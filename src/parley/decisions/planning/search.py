@@ -149,7 +149,9 @@ def checked(pilot: Pilot, seed: int) -> Judged:
     try:
         often = MAX_CLIPPED_SHARE_SQUARED_LOSS if pilot.objective.quadratic else MAX_CLIPPED_SHARE
         if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
-            raise SettingError("the clip binds, and the rows that trees were grown on cannot show the cost of clipping")
+            raise SettingError(
+                "the clip scales down too many gradients, and the rows that grew the trees cannot show what that costs"
+            )
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
         value += hidden_bias(expected) if math.isfinite(value) else 0.0

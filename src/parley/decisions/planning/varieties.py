@@ -74,4 +74,4 @@ def _require_room(*pilots: Pilot) -> None:
         return
     fits = [pilot.own_fit for pilot in pilots]
     if not all(fit is not None and np.abs(fit.theta).max() < radius for fit in fits):
-        raise SettingError("model.radius: the box limits the public fit, and whitening would change the box")
+        raise SettingError("model.radius: the public fit reaches this limit, and whitening would change the limit")

@@ -78,7 +78,7 @@ class AsynchronousDescent(Algorithm):
         return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
 
     def query(self, state: State, asker: Asker) -> Query:
-        raise NotImplementedError("each owner is asked a question of its own")
+        raise NotImplementedError("each owner gets its own question; call questions")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         """Return the open question of each owner with answers left, for its own round and point."""
@@ -225,6 +225,6 @@ def run_asynchronously(
             exchange.send(name, following)
     if not algorithm.used(state):
         raise ExchangeError(
-            "no answer came in time, so there is no model; check the owners, or raise learning.staleness"
+            "no answer came in time, so there is no model; check that owners are running, or raise learning.staleness"
         )
     return state

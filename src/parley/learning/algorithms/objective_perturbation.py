@@ -24,7 +24,7 @@ class ObjectivePerturbation(Algorithm):
     def make(cls, setup: Setup) -> Self:
         question = setup.part(setup.terms.owners[0].name).training.question
         if not isinstance(question, MinimumQuestion):
-            raise TermsError("learning.algorithm: expected terms that ask for a perturbed minimum")
+            raise TermsError("learning.algorithm: expected 'objective-perturbation' in the terms")
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius, question.cost)
 
     def passes(self, width: int) -> int:

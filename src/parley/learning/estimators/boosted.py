@@ -129,8 +129,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         trees = {"columns": "trees", "trees": {**size, "rate": self.learning_rate}}
         if not self.delta:
             raise SettingError(
-                "delta: expected a number above 0 with a public sample, because each record is in one leaf of every "
-                "tree"
+                "delta: expected a number above 0 with a public sample, because these trees use Gaussian noise"
             )
         rounds = int(np.clip(records * self.epsilon / RECORD_EPSILON_PER_ROUND, 1, MAX_ROUNDS))
         learning = {"algorithm": "gradient-descent", "horizon": rounds, "step": "auto", "decay": 0.0}
@@ -156,7 +155,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
         y = column_or_1d(y)
         if X.shape != (len(y), self.n_features_in_):
-            raise SettingError(f"public: expected rows of {self.n_features_in_} columns, and a target for each")
+            raise SettingError(f"public: expected rows of {self.n_features_in_} columns, and a target for each row")
         return X, y
 
     def _said(self, method: str, X: Any) -> NDArray[Any]:
@@ -205,8 +204,8 @@ class PrivateBoostedClassifier(ClassifierMixin, _PrivateBoosted):  # type: ignor
             raise ValueError("Classifier can't train when only one class is present.")
         if len(self.classes_) > 2 and public is None:
             raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}; with a "
-                "public sample there may be more classes."
+                f"Only binary classification is supported. The type of the target is {type_of_target(y)}. To "
+                "train on more than two classes, give a public sample."
             )
         several = len(self.classes_) > 2
         names = [str(place) for place in range(len(self.classes_))]

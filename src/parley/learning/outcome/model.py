@@ -349,7 +349,7 @@ def load_model(path: str | Path) -> JointModel:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != (wanted := format_of(content)):
-            raise ModelError(f"{path}: expected the format {wanted!r} for this content")
+            raise ModelError(f"{path}: the file's content needs the format {wanted!r}; save the model again")
         preparation = preparation_of(content)
         if wanted == FORMAT_WITH_WEIGHTS:
             theta = _task(preparation).stored_theta(content, preparation, Path(path))

@@ -82,7 +82,7 @@ def preparation_of(content: Mapping[str, Any]) -> Preparation:
     forest = _forest(trees, len(preparation.labels), preparation.outcomes)
     shares = None if content.get("shares") is None else array_of(content["shares"])
     if shares is not None and (shares.shape != (forest.leaves,) or not (shares >= 0).all()):
-        raise ValueError("shares that do not match its bins")
+        raise ValueError("shares: expected one number of at least 0 for each leaf")
     return replace(preparation, forest=forest, shares=shares)
 
 
@@ -92,9 +92,9 @@ def _require_degrees(p: Preparation) -> None:
         return
     columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
     if p.basis is None or p.basis.shape != (math.comb(columns + max_degree, max_degree) - 1, columns):
-        raise ValueError("a wrong number of products")
+        raise ValueError("basis: this number of products does not fit the model's degree")
     if not np.abs(p.basis - degrees(columns, max_degree)).max() <= TOLERANCE:
-        raise ValueError("products of wrong degrees")
+        raise ValueError("basis: the products have other degrees than the model states")
 
 
 def forest_content(forest: Forest) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def own_trees_of(content: Mapping[str, Any], preparation: Preparation) -> Forest
         return None
     predicts = preparation.model.predicts
     if predicts not in ("number", "two classes", "classes") or content["released"] is not False:
-        raise DataError("an owner's own trees are allowed only in a personal model of a number or of classes")
+        raise DataError("an owner's own trees are allowed only in a personal model that predicts a number or classes")
     return _forest(trees, preparation.unturned.width, preparation.outcomes)
 
 

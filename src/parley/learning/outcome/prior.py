@@ -53,7 +53,7 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
     if not other_rows or earlier.terms_hash_ == later.terms_hash_:
         raise ModelError("a prior: expected a run on other rows; the same rows would count twice")
     if not _same_preparation(earlier.preparation_, later.preparation_):
-        raise ModelError("a prior: expected the same columns, scales and basis in both runs, as pinned in a file")
+        raise ModelError("a prior: expected the same columns, scales and basis in both runs; pin them in both terms")
     posterior = after(first, second)
     theta, released = posterior.theta.reshape(later.theta_.shape), earlier.released_ and later.released_
     return make_model(later.preparation_, theta, later.terms_hash_, released, posterior)

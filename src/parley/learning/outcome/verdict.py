@@ -182,10 +182,10 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         agreement.setup.preparation,
     )
     if not len(held_out):
-        raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
+        raise ModelError("model.holdout: these terms hold out no rows for scoring; train under terms that do")
     held_out = held_out.targeted()
     if not len(held_out):
-        raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
+        raise ModelError(f"{owner.name}: no held-out row of this owner has a target, so no row can be scored")
     columns, new_columns = plain_columns(owner, agreement)
     refined = model.trees_ is not None
     own, personal = alone_and_personal_models(agreement, np.array([model.theta_] * (not refined)), columns)

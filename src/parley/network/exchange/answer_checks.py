@@ -64,8 +64,8 @@ class Scrutiny:
         if not self._extents[self._part.stages.index(stage)].holds(seen):
             raise ContradictionError(
                 f"{self.owner}: the answer to round {query.round} is larger than the agreed bound plus noise can "
-                f"explain (of {1 / FALSE_ALARM_PROBABILITY:.0e} honest answers, one is as large). Find out which "
-                "software and table the owner uses before you use its answers"
+                f"explain (at most one in {1 / FALSE_ALARM_PROBABILITY:.0e} honest answers is as large). Find out "
+                "which software and table the owner uses before you use its answers"
             )
 
     def check_statement(
@@ -77,7 +77,7 @@ class Scrutiny:
         answer."""
         if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: the account has epsilon {float(statement.epsilon):g} and "
+                f"{self.owner}: the owner reports epsilon {float(statement.epsilon):g} and "
                 f"{counted(statement.rounds, 'round')}, but the terms have epsilon {float(self._part.epsilon):g} and "
                 f"{counted(self._part.rounds, 'round')}"
             )

@@ -89,7 +89,7 @@ class Federation:
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > MAX_MESSAGE_BYTES:
             raise ExchangeError(
-                f"model: an answer of {size} numbers is longer than the longest message, {MAX_MESSAGE_BYTES} bytes"
+                f"model: an answer of {size} numbers is longer than a message may be ({MAX_MESSAGE_BYTES} bytes)"
             )
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")

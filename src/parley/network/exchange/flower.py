@@ -131,7 +131,7 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
                 continue
             message_ids[node] = None
             if name in owners:
-                raise ExchangeError(f"two nodes of the federation claim to be {name!r}")
+                raise ExchangeError(f"two nodes of the federation claim to be {name!r}; stop the wrong node")
             if name in names:
                 owners[name] = FlowerOwner(name, node, carrier)
         time.sleep(POLL_INTERVAL_S)

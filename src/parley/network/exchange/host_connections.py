@@ -125,9 +125,9 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
     try:
         question, words = _question(message.question), to_words(message.words, size)
     except Malformed:
-        raise ContradictionError(f"{host}: the opening in the reply cannot be read") from None
+        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask its operator") from None
     if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
-        raise ContradictionError(f"{host}: the opening in the reply cannot be read")
+        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask its operator")
     return Opening(*question, tuple(message.owners), words, message.digest)
 
 
@@ -177,7 +177,9 @@ class RemoteHost(RemoteDaemon):
         """Send one numbered message of a channel to the host."""
         content = write_frame(terms, channel, number, payload)
         if len(content) > MAX_MESSAGE_BYTES:
-            raise Malformed(f"noise: a message of {len(content)} bytes is longer than the longest message")
+            raise Malformed(
+                f"noise: a message of {len(content)} bytes is longer than {MAX_MESSAGE_BYTES} bytes, the limit"
+            )
         read_done(self._call("Carry", content, timeout), self.name)
 
 

@@ -164,7 +164,7 @@ def read_query(content: bytes) -> Query:
         raise Malformed("query: expected an id of 1 to 200 characters and a round from 1")
     question = question_of(message.kind)
     if question is None or len(message.arrays) + len(message.counts) > _MAX_FIELDS:
-        raise Malformed("query: expected a question of a known kind")
+        raise Malformed("query: expected a kind of question that this version of Parley can answer")
     matrices = question.asks.matrices
     arrays = {name: _numbers(each, 2 if name in matrices else 1) for name, each in message.arrays.items()}
     return question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
@@ -284,7 +284,7 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     """Return a list or table of numbers; nothing is allocated on the word of `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
-        raise Malformed("numbers: expected as many float64 numbers as the field shape says")
+        raise Malformed("numbers: expected float64 numbers in `data`, in the quantity that `shape` gives")
     values: Floats = np.frombuffer(data, dtype=_FLOATS).reshape(shape)
     return values if _FLOATS.isnative else values.astype(np.float64)
 
@@ -321,7 +321,7 @@ def _read_statement(message: wire.AccountStatement, owner: str) -> AccountStatem
     except ValueError:
         statement = None
     if message.owner != owner or statement is None:
-        raise ContradictionError(f"{owner}: the state of its agreement cannot be read")
+        raise ContradictionError(f"{owner}: the reply about this owner's agreement cannot be read")
     return statement
 
 
@@ -366,7 +366,7 @@ def read_proposal(content: bytes) -> tuple[str, str]:
     if not re.fullmatch("[0-9a-f]{64}", message.terms):
         raise Malformed("proposal: expected the hash of the terms, 64 hexadecimal digits")
     if message.text and hashlib.sha256(message.text.encode()).hexdigest() != message.terms:
-        raise Malformed("proposal: the text does not have the hash of the terms")
+        raise Malformed("proposal: the hash of the text differs from the stated hash of the terms")
     return message.terms, message.text
 
 

@@ -174,7 +174,8 @@ class RemoteDaemon:
             raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
         if self.name not in names(shown):
             raise CertificateError(
-                f"{self.name}: the certificate shown at {self._address} is for {', '.join(names(shown))}"
+                f"{self.name}: the certificate shown at {self._address} is for {', '.join(names(shown))}; check the "
+                "address"
             )
         if shown.serial_number in self._revoked:
             raise CertificateError(f"{self.name}: the authority revoked the certificate shown at {self._address}")
@@ -238,7 +239,7 @@ class LocalOwner:
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         if not self._turn.acquire(timeout=timeout):
-            raise Unavailable(f"{self.name}: the daemon is still working on an earlier question")
+            raise Unavailable(f"{self.name}: this owner is still answering an earlier question; ask again later")
         try:
             answer, account = answer_or_deliver(self._owner, query, self._delivery)
         finally:
@@ -308,8 +309,8 @@ def propose(
     terms.require_release()
     if len(terms.canonical.encode()) > MAX_TEXT_BYTES:
         raise SettingError(
-            f"these terms are too long for an inbox, which takes up to {MAX_TEXT_BYTES:,} bytes; send the file of the "
-            "terms"
+            f"these terms are too long for an inbox, which accepts up to {MAX_TEXT_BYTES:,} bytes; send each owner the "
+            "terms file"
         )
     text = "" if ask else terms.canonical
     return _tell_owners(_owners(terms, addresses, to), lambda owner: owner.propose(terms.hash, text, timeout))

@@ -160,7 +160,7 @@ class Drawer:
         """Draw on the channel that host 0 opened; refuse one opened before."""
         with self._changed:
             if self._index == 0 or self._known(name) or name in self._past:
-                raise OutOfOrder("only host 0 opens a channel, and only once")
+                raise OutOfOrder("only host 0 may open a channel, and each channel only once")
             channel = self._install(name)
         self._start(partial(self._draw, channel))
 

@@ -93,7 +93,7 @@ class Readiness:
         try:
             begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
             if not all(begun):
-                problems.append("the journal does not know some accepted terms")
+                problems.append("some accepted terms are missing from the journal; put the latest journal back")
             if len(begun) > len(self._service.hosted):
                 problems.append("accepted terms cannot be served; the log says why")
         except (ParleyError, OSError):

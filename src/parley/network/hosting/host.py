@@ -231,7 +231,7 @@ class Host:
             if entry.proposal is not None or entry.aborted is not None:
                 if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{bundle.owner}: round {bundle.round} was decided without this owner's share bundle")
+                raise TooLate(f"{bundle.owner}: the share bundle for round {bundle.round} arrived too late")
             self._make_room(bundle)
             self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
@@ -319,7 +319,7 @@ class Host:
         """Take step 3: refuse unless the others recorded the same."""
         digests = self._ask_others(lambda peer: peer.record(self.assignment.terms_hash, number))
         if set(digests.values()) != {record_digest(record)}:
-            raise AbortedRound("the hosts recorded different things for this round")
+            raise AbortedRound("the hosts recorded different decisions for this round")
 
     def _ask_others(self, question: Callable[[Peer], T]) -> dict[int, T]:
         calls = {index: self._both.submit(question, peer) for index, peer in self._peers.items()}
@@ -348,7 +348,7 @@ class Host:
     def _opening(self, entry: Entry) -> Opening:
         record = Record.from_text(entry.record or "")
         if entry.sums is None:
-            raise OutOfOrder(f"round {record.round} was opened long ago; its sums are no longer kept")
+            raise OutOfOrder(f"round {record.round}: this host opened the round long ago and no longer stores the sum")
         words, digest = self.sharing.opened(entry.sums, entry.record or "")
         return Opening(record.terms_hash, record.round, record.content, record.names, words, digest)
 
@@ -396,7 +396,7 @@ def _require_alive(entry: Entry, number: int, content: str) -> Entry:
     if entry.aborted is not None:
         raise AbortedRound(entry.aborted)
     if entry.proposal is not None and Proposal.from_text(entry.proposal).content != content:
-        raise ContentMismatch(f"round {number}: another question was asked in this round")
+        raise ContentMismatch(f"round {number}: this host already received another question for this round")
     return entry
 
 

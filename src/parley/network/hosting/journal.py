@@ -150,7 +150,7 @@ class Journal:
             entry = _entry(db, terms, round)
             if entry.open:
                 if entry.proposal is None:
-                    raise GuaranteeError("journal: a record needs this host's own proposal before it")
+                    raise GuaranteeError("journal: this host must write its own proposal before a record")
                 if db.execute("SELECT 1 FROM entries WHERE terms=? AND noise=?", (terms, noise)).fetchone() is not None:
                     raise GuaranteeError("journal: this noise was used for another question")
                 _append(db, terms, round, "record", record, noise, sums)
@@ -172,7 +172,7 @@ class Journal:
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.record is None and entry.aborted is None:
-                raise GuaranteeError("journal: a round is recorded before it is opened")
+                raise GuaranteeError("journal: this host must record a round before it opens the round")
             if entry.aborted is None and not entry.opened:
                 _append(db, terms, round, "opened", "")
                 entry = _entry(db, terms, round)
@@ -261,7 +261,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         return
     if (application, number) != (APPLICATION, VERSION):
         raise LedgerError(
-            f"{path}: expected a host's journal that this Parley can read; check the path, or update Parley"
+            f"{path}: expected a host's journal that this version of Parley can read; check the path, or update Parley"
         )
     previous = FIRST_PREVIOUS_HASH
     rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")

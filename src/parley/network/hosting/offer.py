@@ -88,7 +88,9 @@ def open_host(folder: Path, name: str, listen: str) -> HostSettings:
     """Write the settings and make an empty journal, or neither."""
     path = folder / "host.toml"
     if path.exists():
-        raise SettingError(f"{path}: the file already exists; a host has one journal")
+        raise SettingError(
+            f"{path}: the file already exists, and a host has only one journal; give another host its own folder"
+        )
     make_folder(folder)
     create(path, SETTINGS_TEMPLATE.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
     try:
@@ -133,8 +135,8 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
     own_fingerprint = fingerprint(read_certificate(settings.identity.certificate))
     if own_fingerprint != own.key:
         raise CertificateError(
-            f"{settings.identity.certificate}: the key of the certificate is {own_fingerprint[:16]}…, but the terms "
-            f"give {settings.name!r} the key {own.key[:16]}…"
+            f"{settings.identity.certificate}: the certificate has the key {own_fingerprint[:16]}…, but the terms "
+            f"give {settings.name!r} the key {own.key[:16]}…; use the certificate with that key, or agree on new terms"
         )
 
 

@@ -105,9 +105,9 @@ class Pool:
             if not self._holds(session):
                 raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
             if not settled():
-                raise Unavailable("this noise is not drawn yet; ask the same question again")
+                raise Unavailable("this noise has not been drawn yet; ask the same question again")
             if number not in self._drawn or self._drawn[number][0] != shape:
-                raise AbortedRound("the noise of this round was used or dropped")
+                raise AbortedRound("the noise of this round was already used or discarded")
             noise = self._drawn[number][1]
             self._taken[shape] = number
             self._drawn = {each: entry for each, entry in self._drawn.items() if entry[0] != shape or each > number}
@@ -198,7 +198,7 @@ class Session:
             if called == KEEPALIVE_MESSAGE:
                 continue
             if called not in known:
-                raise ExchangeError("host 0: asked for noise that is not in the terms; start again")
+                raise ExchangeError("host 0 asked for noise that is not in the terms; ask its operator")
             self.draw(known[called])
 
 

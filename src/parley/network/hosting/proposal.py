@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from parley.errors import AbortedRound, Malformed, OutOfOrder, TermsError
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, shape_of
+from parley.numerals import counted
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
@@ -236,13 +237,14 @@ def _held(proposals: Sequence[Proposal], hosts: int) -> list[dict[str, Held]]:
     """Return what each host holds, by owner; `AbortedRound` if the question differs."""
     question = {(each.terms_hash, each.round, each.content) for each in proposals}
     if [each.host for each in proposals] != list(range(hosts)) or len(question) > 1:
-        raise AbortedRound("the hosts were asked to open different questions for this round")
+        raise AbortedRound("the hosts received different questions for this round")
     return [{each.owner: each for each in proposal.held} for proposal in proposals]
 
 
 def _record(first: Proposal, session: str, owners: Sequence[tuple[str, ...]], quorum: int) -> Record:
     if len(owners) < max(1, quorum):
         raise AbortedRound(
-            f"the hosts agree on the share bundles of {len(owners)} owners; the terms need {max(1, quorum)}"
+            f"the hosts agree on the share bundles of {counted(len(owners), 'owner')}, but the terms require "
+            f"{max(1, quorum)}"
         )
     return Record(first.terms_hash, first.round, first.content, session, first.noise, tuple(owners))

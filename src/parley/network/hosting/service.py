@@ -30,7 +30,7 @@ from parley.network.serving.server import HungUp, Work
 from parley.network.serving.service import Replies, caller_facts, loggable
 from parley.protocol.setup import resolve
 
-UNKNOWN_CALLER_MESSAGE = "nobody at this host accepted these terms for this caller"
+UNKNOWN_CALLER_MESSAGE = "this host has not accepted these terms for this caller"
 STARTING_MESSAGE = "this host has just begun and takes up its agreements; ask again"
 FAILURE_MESSAGE = "the host cannot answer at the moment; ask the same question again"
 CHECK_INTERVAL_S = 2.0  # seconds between two looks for terms that were accepted meanwhile

@@ -77,7 +77,9 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
             "was lost"
         )
     if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
-        raise CertificateError(f"{request}: a certificate of this key was revoked; ask for a request with a new key")
+        raise CertificateError(
+            f"{request}: the certificate for this key was revoked; ask the party for a request with a new key"
+        )
     certificate = _sign(authority, name, content.public_key(), days)
     path = authority / f"{name}.crt"
     write_new(path, pem(certificate), PUBLIC_FILE_MODE)
@@ -94,7 +96,7 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
             f"{path}: an authority's own certificate is not renewed but replaced (parley certs init)"
         )
     if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
-        raise CertificateError(f"{path}: the certificate was revoked; ask for a request with a new key")
+        raise CertificateError(f"{path}: the certificate was revoked; ask the party for a request with a new key")
     _archive(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
     replace_text(path, pem(certificate).decode(), PUBLIC_FILE_MODE)

@@ -167,7 +167,7 @@ def load_owner(path: Path) -> OwnerSettings:
     _require_near(settings, path)
     if settings.inbox is not None and settings.inbox.resolve() == settings.accepted.resolve():
         raise SettingError(
-            f"{path}: inbox: expected a folder other than `accepted`, which holds only what a person accepted"
+            f"{path}: inbox: expected a folder other than `accepted`, which is only for terms that a person accepted"
         )
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})

@@ -43,7 +43,7 @@ def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
     if 8 * rows * numbers + 1024 > MAX_MESSAGE_BYTES:
         raise Malformed(
-            f"model: {rows} vectors of {numbers} numbers are longer than the longest message, {MAX_MESSAGE_BYTES} bytes"
+            f"model: {rows} vectors of {numbers} numbers are longer than a message may be ({MAX_MESSAGE_BYTES} bytes)"
         )
 
 
@@ -75,9 +75,9 @@ class Board:
                 return self._said[place]
             if place[0] < self._first:
                 raise OutOfOrder(
-                    f"round {place[0]} is over for this peer, which keeps rounds from {self._first}. Put the latest "
-                    "checkpoint back. If the checkpoint is lost, all peers move their checkpoints away and begin "
-                    "again, which costs nothing while the owners keep all answers"
+                    f"round {place[0]} is over for this peer, which stores rounds from {self._first} on. Put the "
+                    "latest checkpoint back. If the checkpoint is lost, all peers must move their checkpoints away and "
+                    "begin again. That costs nothing while the owners keep all answers"
                 )
             return None
 
@@ -229,8 +229,8 @@ class Neighbourhood:
                 for about, words in zip(told[name], vectors, strict=True):
                     if known.setdefault(about, words).tobytes() != words.tobytes():
                         raise ContradictionError(
-                            f"{name} and others report different numbers of {about}; one of these peers did not pass "
-                            "on the numbers that it received"
+                            f"{name} and others report different values for {about}; one of these peers did not pass "
+                            "on the values that it received"
                         )
         return {name: known[name] for name in graph.names}
 

@@ -183,7 +183,9 @@ def _read(path: Path, expected: str) -> Acceptance:
     except (ValueError, KeyError, TypeError, AttributeError, TermsError):
         raise SettingError(f"{path}: expected an acceptance that Parley wrote; accept the terms again") from None
     if terms.hash != expected:
-        raise SettingError(f"{path}: the terms in the file do not have the hash in its name; accept the terms again")
+        raise SettingError(
+            f"{path}: the hash in the file's name differs from the hash of the terms in it; accept the terms again"
+        )
     return acceptance
 
 
@@ -201,14 +203,14 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
         if terms_hash not in accounts:
             raise LedgerError(
                 f"{acceptances.folder}/{terms_hash}.json: the terms are accepted, but the ledger {ledger.path} does "
-                "not know them. The ledger was rolled back or replaced and lacks later answers. Put the latest ledger "
-                "back with its -wal file; if the ledger is lost, run parley owner restore. Remove the acceptance file "
-                "if nobody at this owner accepted these terms"
+                "not contain them. The ledger was rolled back or replaced and lacks later answers. Put the latest "
+                "ledger back with its -wal file; if the ledger is lost, run parley owner restore. Remove the "
+                "acceptance file if nobody at this owner accepted these terms"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
-                f"{ledger.path}: the ledger holds the terms {terms_hash[:16]}… as accepted, but "
+                f"{ledger.path}: the terms {terms_hash[:16]}… are accepted in this ledger, but "
                 f"{acceptances.folder}/{terms_hash}.json is missing. Accept the same terms again, which costs nothing "
                 f"more, or end the terms with parley owner close {terms_hash[:16]}"
             )

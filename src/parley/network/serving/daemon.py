@@ -68,7 +68,9 @@ def open_delivery(settings: OwnerSettings) -> Delivery | None:
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     """Answer until `stop` is set; calls under way are finished first."""
     if settings.listen is None and settings.socket is None:
-        raise SettingError("owner.toml: expected `listen`, `socket` or both; otherwise nobody can ask the daemon")
+        raise SettingError(
+            "owner.toml: expected `listen`, `socket` or both; without them, no learner can reach the daemon"
+        )
     if settings.identity is not None:
         check_identity(settings.identity, settings.name)
     open_files()

@@ -86,9 +86,7 @@ class Proposal:
     def terms(self, public: Path | None = None, preparation: Path | None = None) -> Terms:
         """Return the terms, with own copies of files they need; refuse a text that is gone, or not in Parley's form."""
         if self.ended in GONE_STATES:
-            raise TermsError(
-                f"these terms are {self.ended}: to decide about them, ask the learner to propose them again"
-            )
+            raise TermsError(f"these terms are {self.ended}; ask the learner to propose them again")
         content, given = _content(self.text), dict(zip(HASHED_FILES, (public, preparation), strict=True))
         for key, file in given.items():
             if file is None and key in self.needs:
@@ -222,7 +220,7 @@ class Inbox:
                 "learners"
             )
         if free <= 0:
-            raise Refusal("the inbox is full until this owner's people decide about some proposals")
+            raise Refusal("the inbox is full; propose again after this owner has decided on other proposals")
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Keep durably that a person refused it, and why; the learner reads the reason."""
@@ -230,9 +228,9 @@ class Inbox:
         with self.unchanged(proposal) as current:
             state = self.state(current)
             if state == "accepted":
-                raise SettingError("these terms are accepted already; parley owner close ends them")
+                raise SettingError("these terms are already accepted; parley owner close ends them")
             if state in GONE_STATES:
-                raise SettingError(f"these terms are {state} already; there is nothing to refuse")
+                raise SettingError(f"these terms are already {state}; there is nothing to refuse")
             self._write(replace(current, ended="refused", reason=shown_reason))
 
     def withdraw(self, terms_hash: str, fingerprint: str | None) -> bool:
@@ -378,7 +376,7 @@ class Inbox:
 def open_inbox(settings: OwnerSettings) -> Inbox:
     """Return an owner's inbox by its settings; refuse if it has none."""
     if settings.inbox is None:
-        raise SettingError('owner.toml: inbox: missing; with inbox = "inbox" the daemon takes proposals')
+        raise SettingError('owner.toml: inbox: missing; to receive proposals, set inbox = "inbox"')
     return Inbox(settings.inbox, Acceptances(settings.accepted), settings.inbox_days)
 
 

@@ -250,7 +250,8 @@ class Page:
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
             raise ExchangeError(
-                f"{address}: the metrics page cannot listen at this address ({reason}); choose another `metrics`"
+                f"{address}: the metrics page cannot listen at this address ({reason}); choose another address for "
+                "`metrics`"
             ) from None
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="parley-metrics", daemon=True)

@@ -152,9 +152,9 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "This ledger holds terms that protect whole tables and terms that protect single people. The total of both "
-            "protects single people. Only terms that protect whole tables protect your table as a whole; the other "
-            "terms may reveal it.",
+            "This ledger contains terms that protect whole tables and terms that protect single people. All these "
+            "terms together protect single people. Only terms that protect whole tables protect your table as a whole; "
+            "the other terms may reveal it.",
         )
     ]
 
@@ -179,8 +179,8 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
     file = (settings.inbox or Path()) / f"{proposal.terms_hash}.json"
     if proposal.certificate is None:
         raise CertificateError(
-            f"{file}: an earlier Parley kept no certificate with this proposal. Ask the learner to propose the same "
-            "terms again, or give the learner's certificate with --certificate"
+            f"{file}: an earlier version of Parley stored no certificate with this proposal. Ask the learner to "
+            "propose the same terms again, or give the learner's certificate with --certificate"
         )
     presented = certificate_in(proposal.certificate, file)
     if settings.identity is not None:
@@ -197,7 +197,7 @@ def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | 
     if terms.learning.topology is None:
         raise SettingError("--peer: expected terms with algorithm = 'gossip'; other terms have a learner")
     if certificate is not None:
-        raise SettingError("--peer: remove --certificate, because this owner's own peer asks")
+        raise SettingError("--peer: remove --certificate, because this owner's own peer asks the questions")
     if settings.identity is None:
         raise SettingError(
             "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"

@@ -73,7 +73,9 @@ def open_ledger(
     """Write the settings and make the ledger, or neither; `movable`: the table lies in the folder and moves with it."""
     path = folder / "owner.toml"
     if path.exists():
-        raise SettingError(f"{path}: the file already exists; a table has one ledger")
+        raise SettingError(
+            f"{path}: the file already exists, and a table has only one ledger; give another table its own folder"
+        )
     address = store_address(table)
     if address is None and not table.exists():
         raise SettingError(f"{table}: no such table")
@@ -111,8 +113,8 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
         ):
             raise SettingError(
                 f"{known}: the table {table} already has a ledger in these settings. A table has one lifetime budget, "
-                "so use that ledger. You may abandon the ledger only if it never accepted terms (parley owner ledger "
-                f"{known}): move {known.parent} out of {known.parent.parent} and run init again"
+                "so use that ledger. You may abandon the ledger only if no terms were ever accepted in it (parley "
+                f"owner ledger {known}): move {known.parent} out of {known.parent.parent} and run init again"
             )
 
 
@@ -168,7 +170,7 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
         raise SettingError(
             f"{known}: the table of this ledger cannot be read, so Parley cannot check whether it holds the same "
             f"people as {table}. Put the unreadable table back, or use its ledger. Two ledgers may be in the same or "
-            "in neighbouring folders only if their people differ"
+            "in neighbouring folders only if their tables cover different people"
         ) from None
 
 
@@ -289,8 +291,8 @@ def daemon_lock(ledger: Path, kind: str = "ledger", maker: str = "parley owner i
     if not ledger.exists():
         restored = " (parley owner restore)" if kind == "ledger" else ""
         raise LedgerError(
-            f"{ledger}: no such {kind}; check the path. If the {kind} is lost, put the latest copy back{restored}; "
-            f"{maker} makes a first {kind}"
+            f"{ledger}: no such {kind}; check the path. If the {kind} is lost, put the latest copy back{restored}. To "
+            f"create a first {kind}, run {maker}"
         )
     ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")

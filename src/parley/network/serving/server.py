@@ -182,8 +182,8 @@ def start_workers(
             pool.submit(all_there.wait)  # nobody is idle before all are there: each takes a new thread
     except RuntimeError:
         raise ExchangeError(
-            f"the system refuses the {count} threads that answer calls; raise the limit on threads (systemd: TasksMax, "
-            "containers: --pids-limit, else ulimit -u)"
+            f"the system did not start all {count} threads that answer calls; raise the limit on threads (systemd: "
+            "TasksMax, containers: --pids-limit, else ulimit -u)"
         ) from None
     finally:
         all_there.set()

@@ -78,7 +78,7 @@ def loggable(error: Exception) -> str:
 
 
 # the same whether the terms or the caller are unknown
-UNKNOWN_CALLER_MESSAGE = "nobody at this owner accepted these terms for this learner"
+UNKNOWN_CALLER_MESSAGE = "this owner has not accepted these terms for this learner"
 BUSY_MESSAGE = "the owner is still at work for these terms; ask the same question again"
 TURN_TIMEOUT_S = 5.0  # seconds that a call waits for another one under the same terms
 FAILURE_MESSAGE = "the owner cannot answer at the moment; ask the same question again"
@@ -222,7 +222,7 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
         acceptance = acceptances.get(terms)
         if acceptance is None:
             raise UnknownTerms(
-                f"{owner.name}: nobody at this owner accepted these terms; use parley owner accept"
+                f"{owner.name}: this owner has not accepted these terms; use parley owner accept"
             ) from None
         owner.ledger.account(terms)  # refuses if the ledger does not hold them as accepted
         return owner.accept(acceptance.terms)
@@ -290,7 +290,7 @@ class ProposalService:
         if earlier is None or (earlier.fingerprint, earlier.ended) != (kept.fingerprint, kept.ended):
             self._log("proposal", terms=terms_hash, **caller_facts(caller))
         elif kept.fingerprint != caller.fingerprint and not self._admits(terms_hash, caller):
-            raise Refusal("these terms were proposed with another key of this learner; ask the owner's people")
+            raise Refusal("these terms were proposed with another key of this learner; contact the owner")
 
     def _withdraw(self, terms_hash: str, caller: Caller) -> None:
         """Withdraw terms; frequent callers wait, as each frees a place for another write."""

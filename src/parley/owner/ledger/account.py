@@ -86,7 +86,7 @@ class Account:
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
         """Return the account after the learner's round `number`, if `spent_after(k)` bounds k answers; or refuse."""
         if learner != self.learner:
-            raise UnknownTerms(f"these terms were not accepted for learner {learner!r}")
+            raise UnknownTerms(f"this owner has not accepted these terms for learner {learner!r}")
         self.require_open()
         in_turn = number > self.answered if self.gaps else number == self.answered + 1
         if not in_turn or number > self.rounds:
@@ -95,7 +95,7 @@ class Account:
         spent = spent_after(self.answers + 1)
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
-                f"round {number} would raise the spent epsilon to {float(spent):g}, but these terms reserve "
+                f"round {number} would raise the spent epsilon to {float(spent):g}, but these terms reserve only "
                 f"{float(self.epsilon):g}"
             )
         return replace(self, spent=spent, answered=number, answers=self.answers + 1)
@@ -145,7 +145,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     rho = _max_over_orders(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
     if not rho > 0 or not implies_budget(Fraction(rho), epsilon, delta):
         raise LedgerError(
-            f"lifetime = {float(epsilon):g}: the budget cannot be held as zCDP; expected an epsilon from 1e-9 to 1e6"
+            f"lifetime = {float(epsilon):g}: the budget cannot be converted to zCDP; expected epsilon from 1e-9 to 1e6"
         )
     return Fraction(rho)
 
@@ -234,7 +234,7 @@ class StudyLedger:
 
     def account(self, terms_hash: str) -> Account:
         if terms_hash not in self._accounts:
-            raise UnknownTerms("nobody at this owner accepted these terms")
+            raise UnknownTerms("this owner has not accepted these terms")
         return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:

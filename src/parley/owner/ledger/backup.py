@@ -29,7 +29,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
     """Copy the ledger, as it is at one moment, to a file that must not exist yet; verify the copy and return its end.
     Answers go on meanwhile. The copy has all rows, also those that a plain copy would miss in the -wal file."""
     if to.exists():
-        raise LedgerError(f"{to}: the file already exists; a backup never replaces a file")
+        raise LedgerError(f"{to}: the file exists, and a backup never replaces a file; use another name")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         copy = _make_copy(ledger.path, fresh)
@@ -39,7 +39,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         try:
             os.link(fresh, to)
         except FileExistsError:
-            raise LedgerError(f"{to}: the file already exists; a backup never replaces a file") from None
+            raise LedgerError(f"{to}: the file exists, and a backup never replaces a file; use another name") from None
         sync_folder(to.parent)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None
@@ -113,9 +113,9 @@ def _require_latest(backup: Path, ledger: Path) -> None:
         row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
         if row == (known.hash,) and end.entries > known.entries:
             raise LedgerError(
-                f"{backup}: the current ledger continues this backup and has "
-                f"{counted(end.entries - known.entries, 'more row')}; nothing needs to be restored. If the current "
-                f"ledger also lacks answers, give {ledger} itself"
+                f"{backup}: the current ledger contains this backup and "
+                f"{counted(end.entries - known.entries, 'more row')}, so nothing needs to be restored. If the current "
+                f"ledger also lacks answers, restore from {ledger} itself"
             )
 
 

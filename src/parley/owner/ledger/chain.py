@@ -226,8 +226,8 @@ class Memory(NotedEnd):
         if noted != end and hash_at(db, noted.entries) != noted.hash:
             raise BrokenChainError(
                 f"{self.books}: the {self.kind} was rolled back or replaced, or another copy was used. The {self.kind} "
-                f"had {counted(noted.entries, 'row')}, which the present {counted(end.entries, 'row')} do not "
-                f"continue. {REMEDY_BY_KIND[self.kind]}"
+                f"had {counted(noted.entries, 'row')}, and the present {counted(end.entries, 'row')} do not follow "
+                f"from them. {REMEDY_BY_KIND[self.kind]}"
             )
         return noted
 
@@ -235,8 +235,8 @@ class Memory(NotedEnd):
         found = None if self._descriptor is None else _read(os.pread(self._descriptor, NOTE_BYTES, 0))
         if found is None:
             raise BrokenChainError(
-                f"{self.path}: the file does not record where the {self.kind} {self.books} ended; put a copy of the "
-                f"file back. Without a copy, remove the file and proceed as for a lost {self.kind}. "
+                f"{self.path}: the file does not record where the {self.kind} {self.books} ended. Restore a copy of "
+                f"this file. If there is no copy, remove this file and treat the {self.kind} as lost. "
                 f"{REMEDY_BY_KIND[self.kind]}"
             )
         return found
@@ -250,7 +250,7 @@ class Memory(NotedEnd):
         if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
             raise LedgerError(f"{self.path}: the file was moved or replaced while it was in use; restart the program")
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-            raise StateFolderError(f"{self.path}: expected a file of this account to which no other account may write")
+            raise StateFolderError(f"{self.path}: this account must own the file, and no other account may write to it")
 
     def missing(self) -> MissingMemoryError:
         """Return the error that says why nothing is written without the memory, and what to do."""

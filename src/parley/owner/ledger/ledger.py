@@ -106,7 +106,7 @@ class Ledger:
         if not named or (self.path.exists() and not self.path.is_file()):
             raise LedgerError(f"{str(path)!r}: a ledger must be a file; give the path of a file")
         if lifetime is None and not self.path.exists():
-            raise LedgerError(f"{self.path}: no such ledger; to make a ledger, give a lifetime budget (epsilon)")
+            raise LedgerError(f"{self.path}: no such ledger; to create the ledger, give a lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
         if rule not in (None, *RULES):
@@ -360,10 +360,14 @@ class Ledger:
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
-            raise LedgerError(f"{self.path}: the ledger's lifetime budget uses the rule {kept!r}, which never changes")
+            raise LedgerError(
+                f"{self.path}: the ledger's lifetime budget uses the rule {kept!r}, which never changes; give "
+                "this rule or none"
+            )
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
             raise LedgerError(
-                f"{self.path}: the ledger's lifetime budget is {stored_rows.budget_words(known)}, which never changes"
+                f"{self.path}: the ledger's lifetime budget is {stored_rows.budget_words(known)}, which never changes; "
+                "give this budget or none"
             )
 
     def _recall_end(self) -> Memory | None:
@@ -432,5 +436,5 @@ def _delta(value: float | str) -> Fraction:
     except ValueError:
         delta = Fraction(-1)
     if not 0 <= delta < 1:
-        raise LedgerError(f"lifetime_delta = {value}: expected a number from 0 to below 1")
+        raise LedgerError(f"lifetime_delta = {value}: expected a number of at least 0 and below 1")
     return delta

@@ -297,9 +297,9 @@ def require_known(db: sqlite3.Connection, path: Path) -> None:
         if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
-            f"{path}: the ledger was rolled back or replaced. The ledger had {counted(known.entries, 'row')}, which "
-            f"the present {counted(end.entries, 'row')} do not continue. Put the latest ledger back with its -wal "
-            "file; if the ledger is lost, run parley owner restore"
+            f"{path}: the ledger was rolled back or replaced. The ledger had {counted(known.entries, 'row')}, and "
+            f"the present {counted(end.entries, 'row')} do not follow from them. Put the latest ledger back with its "
+            "-wal file; if the ledger is lost, run parley owner restore"
         )
 
 
@@ -341,8 +341,8 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
         return None
     if application == APPLICATION_ID and number > SCHEMA_VERSION:
         raise LedgerError(
-            f"{path}: the ledger of version {number} was written by a later Parley. This Parley reads versions "
-            f"up to {SCHEMA_VERSION}; update Parley"
+            f"{path}: the ledger has format version {number}. This version of Parley reads ledgers up to format "
+            f"version {SCHEMA_VERSION}; update Parley"
         )
     if "entries" not in tables or (application, number) not in (
         (0, 0),

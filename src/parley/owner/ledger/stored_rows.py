@@ -83,7 +83,7 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
         (terms_hash, terms_hash),
     ).fetchone()
     if accepted is None:
-        raise UnknownTerms("nobody at this owner accepted these terms")
+        raise UnknownTerms("this owner has not accepted these terms")
     learner, epsilon, delta, rounds, event, closed = accepted
     stored_account = Account(
         terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=event_facts(event).get("gaps", False)
@@ -117,8 +117,8 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered long ago. The ledger keeps only the latest long answers, and no "
-            "answer is computed twice"
+            f"query id {query.id!r} was answered, but the ledger no longer stores the answer. The ledger keeps only "
+            "the latest long answers and never computes an answer twice"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
@@ -151,7 +151,9 @@ def reserved_with(db: sqlite3.Connection, path: Path, new: Reservation) -> Fract
         rho = stated_rho(known[4])
         dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + RHO_TOLERANCE))
         if known[:4] != (new.learner, str(new.epsilon), str(new.delta), new.rounds) or dearer:
-            raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
+            raise LedgerError(
+                f"{path}: these terms were accepted with another learner, budget or horizon; agree on new terms"
+            )
         account(db, new.terms_hash).require_open()
         return None
     held = rho_budget(db)
@@ -180,8 +182,8 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {budget_words(after)} in all. The table's lifetime budget is "
-            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost at most what is "
-            f"left{hint}"
+            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost no more than "
+            f"this{hint}"
         )
     return after[0]
 

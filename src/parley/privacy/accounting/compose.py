@@ -141,7 +141,7 @@ def _simple(events: Sequence[Event], delta: float) -> Bound:
     """Add up eps and delta; delta is divided evenly among the releases that need one."""
     releases_needing_delta = sum(event.count for event in events if needs_delta(event))
     if releases_needing_delta and not delta > 0:
-        raise SettingError("delta = 0: a Gaussian release is never pure; give a delta above 0")
+        raise SettingError("delta = 0: Gaussian noise has no epsilon without a delta; give a delta above 0")
     total = upper(
         sum(
             (event.count * exact_epsilon(event, delta / max(releases_needing_delta, 1)) for event in events),
@@ -225,7 +225,7 @@ def pld_interval(events: Sequence[Event]) -> float:
     interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
     smallest = min((release_epsilon(event, 0.0) for event in events if not needs_delta(event)), default=math.inf)
     if rounds > 1e7 or smallest < interval:
-        raise SettingError("pld: the releases are too many or too small for a loss grid; use rdp")
+        raise SettingError("pld: too many releases, or too small a privacy loss, for a loss grid; use rdp")
     return interval
 
 
@@ -277,7 +277,7 @@ def multiplier_for(
     unit = make_event(1.0)
     if delta == 0:
         if unit.sampling < 1:
-            raise SettingError("sampling: amplification of pure noise needs a delta above 0")
+            raise SettingError("sampling: amplification by sampling needs a delta above 0")
         return positive(pure_epsilon(unit) * unit.count / epsilon * (1 + 1e-12), "multiplier")
 
     def fits(multiplier: float) -> bool:
@@ -288,7 +288,7 @@ def multiplier_for(
         low, high = high, 2 * high
         if high > 1e14:
             raise SettingError(
-                f"epsilon = {epsilon:g}, delta = {delta:g}: noise of this kind cannot reach this budget; use a larger "
+                f"epsilon = {epsilon:g}, delta = {delta:g}: this kind of noise cannot meet this budget; use a larger "
                 "epsilon or delta"
             )
     while high / low > 1 + 1e-6:

@@ -117,7 +117,7 @@ def epsilon_for_belief(belief: float, people: int, difference: float = 1.0, sens
     m = whole(people, "people", least=2)
     belief = _prior(belief)
     if not belief > 1 / m:
-        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, the belief of a blind guess")
+        raise SettingError(f"belief = {belief:g}: expected more than 1/people = {1 / m:g}, the chance of a blind guess")
     ratio = positive(sensitivity, "sensitivity") / positive(difference, "difference")
     return ratio * math.log((m - 1) * belief / (1 - belief))
 
@@ -384,7 +384,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     return [
         *lines,
         "Every bound holds for every person and for an adversary who knows all other records. Two tables are "
-        f"neighbours if one person's records are replaced ({Adjacency.REPLACE_ONE}).",
+        f"neighbours if they differ in one person's records ({Adjacency.REPLACE_ONE}).",
     ]
 
 

@@ -146,7 +146,7 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
     """Return the loss distribution of mirror images with this curve for eps >= 0 and this largest loss. For eps < 0
     symmetry gives delta(-eps) = 1 - exp(-eps) (1 - delta(eps))."""
     if not 0 < interval <= 1:  # beyond 1 the exponentials overflow
-        raise SettingError("pld: the number or size of these releases does not fit a loss grid; use rdp")
+        raise SettingError("pld: the number or privacy loss of these releases does not fit a loss grid; use rdp")
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
     epsilon = interval * np.arange(steps + 1, dtype=np.float64)
     right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + DELTA_ROUNDING, 1.0)

@@ -110,13 +110,13 @@ def pure_epsilon(event: Event) -> float:
             return score_bound(event.alpha) / event.multiplier
         case StableEvent() if event.alpha < 2:
             raise SettingError(
-                "stable noise on a value bounded in L2 has no pure epsilon; use stable_epsilon for an interval"
+                "stable noise on a value bounded in L2 has no pure epsilon; stable_epsilon gives an interval at a delta"
             )
         case GaussianEvent() | StableEvent():
-            raise SettingError("a Gaussian release is never pure; give a delta and use zcdp, rdp or pld")
+            raise SettingError("Gaussian noise has no epsilon without a delta; give one and use zcdp, rdp or pld")
         case _:
             raise SettingError(
-                f"events: no bound is known for a {type(event).__name__}; use one of parley.privacy.events"
+                f"events: no bound is known for a {type(event).__name__}; use an event of parley.privacy.events"
             )
 
 

@@ -235,7 +235,7 @@ class StableSeries(Series):
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        raise SettingError("stable noise is for studies with each owner's own noise; hosts do not draw it")
+        raise SettingError("hosts do not draw stable noise; use it only in studies with each owner's own noise")
 
     def partly_spent(self, answers: int) -> Fraction:
         copies = self.shared_records
@@ -303,7 +303,7 @@ def in_pieces(
             return series
         calibrated_sensitivity = sensitivity + 2 * (needed - sensitivity)
     raise SettingError(
-        f"noise: the rounding of {pieces:,} batches of a person's rows costs too much; use a smaller "
+        f"noise: the rounding of {pieces:,} batches of a person's rows raises the sensitivity too much; use a smaller "
         "records_per_person, or " + series.instead
     )
 

@@ -63,7 +63,7 @@ def stable_epsilon(
     distance = positive(l2_sensitivity, "l2_sensitivity") / scale
     compositions, sampling = whole(compositions, "compositions"), sampling_rate(sampling)
     if spread is not None and whole(spread, "spread") > 1 and sampling < 1:
-        raise SettingError("spread: with sampling, a value is known only for spread=1; omit spread for the interval")
+        raise SettingError("spread: with sampling, epsilon is known only for spread=1; omit spread to get an interval")
 
     def figure(m: int) -> tuple[float, float]:
         """Return (below, above) the eps of an equal spread over m coordinates."""

@@ -185,7 +185,7 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
     flat = finite(value, "value").reshape(-1)
     exponent = max(math.frexp(positive(sigma, "sigma"))[1] - GRID_BITS, -1074)
     if exponent > 900:
-        raise SettingError("sigma: too large for finite noise; use fewer rounds or a larger epsilon")
+        raise SettingError("sigma: too large, so noise may be infinite; use fewer rounds or a larger epsilon")
     unit = math.ldexp(1.0, exponent)
     small = np.abs(flat) < 2.0**53 * unit  # larger floats are multiples of g already
     scaled = np.where(small, flat, 0.0) / unit

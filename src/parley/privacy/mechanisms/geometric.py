@@ -104,11 +104,11 @@ class GridGeometric:
         """Return (g, steps): the grid for this many coordinates, and the noise's scale in units of it."""
         exponent = math.frexp(self.sensitivity / coordinates)[1] - GRID_BITS - 1
         if not -1000 < exponent < 900:
-            raise SettingError("noise: the sensitivity is out of range for the grid; use laplace noise")
+            raise SettingError("noise: the sensitivity is out of range for geometric noise; use laplace noise")
         unit = Fraction(2) ** exponent
         steps = math.ceil(Fraction(self.scale) * (1 + coordinates * unit / Fraction(self.sensitivity)) / unit)
         if steps > MAX_GRID_STEPS:
-            raise SettingError("noise: the scale is too large for the grid; use fewer rounds, or laplace noise")
+            raise SettingError("noise: the scale is too large for geometric noise; use fewer rounds or laplace noise")
         return math.ldexp(1.0, exponent), steps
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
@@ -182,7 +182,7 @@ class WholeGeometric:
         scale = rounded_up(Fraction(moved) / epsilon)
         if not max(scale, records) <= MAX_RECORDS:
             raise SettingError(
-                f"noise: expected at most {MAX_RECORDS:,} records, and a noise scale up to this number; use a larger "
+                f"noise: the number of records and the noise scale may each be at most {MAX_RECORDS:,}; use a larger "
                 "epsilon"
             )
         return cls(scale, sensitivity, moved, records)

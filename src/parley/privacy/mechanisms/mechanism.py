@@ -49,7 +49,7 @@ def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded
     if not 0 < bounded.sensitivity < math.inf:
         raise GuaranteeError("the value's sensitivity is not a finite number above 0; nothing was released")
     if not np.abs(bounded.value).max(initial=0) <= MAX_MAGNITUDE:
-        raise GuaranteeError("the value is not finite, or too large for noise; nothing was released")
+        raise GuaranteeError("the value is not finite, or too large to add noise to; nothing was released")
     return bounded
 
 
@@ -135,7 +135,7 @@ class Extent:
         """
         if mechanism.norm != self.norm:
             raise GuaranteeError(
-                f"the extent is in {self.norm.upper()}, and the noise is for values bounded in {mechanism.norm.upper()}"
+                f"the value is bounded in {self.norm.upper()}, but the noise needs a bound in {mechanism.norm.upper()}"
             )
         worst = mechanism.tail(probability / 2, coordinates) * (1 + LIMIT_ROUNDING)
         size = (self.size + mechanism.norm_tail(probability / 2, coordinates)) * (1 + LIMIT_ROUNDING)

@@ -61,7 +61,7 @@ class Stable:
         """Return the least noise that makes one release cost `epsilon`, pure, in any dimension."""
         if check_alpha(alpha) == 2:
             raise SettingError(
-                "alpha = 2: Gaussian noise is never pure; use an alpha below 2, or the Gaussian mechanism with a delta"
+                "alpha = 2: Gaussian noise needs a delta; use an alpha below 2, or the Gaussian mechanism with a delta"
             )
         scale = score_bound(alpha) * positive(sensitivity, "sensitivity") / float(epsilon)
         return cls(alpha, scale * (1 + 1e-12), sensitivity)

@@ -179,8 +179,8 @@ class Party:
         due = 8 + 8 * int(np.prod(shape))
         if len(payload) != due or payload[:8] != label:
             raise ExchangeError(
-                f"host {source}: at step {self._step} it sent a wrong message instead of {due} bytes; start the run "
-                "again"
+                f"host {source}: the host sent a wrong message at step {self._step} ({due} bytes expected); start the "
+                "run again"
             )
         return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
 
@@ -242,7 +242,7 @@ def open_words(openings: Sequence[Opening]) -> Words:
     if len(openings) == HOST_COUNT - 1:
         if len({each.digest for each in openings}) > 1:
             raise ContradictionError(
-                "opening: the two hosts recorded different answers, so the sum is not used; ask their operators"
+                "opening: the two hosts recorded different answers, so the sum is not used; find the faulty host"
             )
         return np.asarray(openings[0].words + openings[1].words)
     first, second, third = openings

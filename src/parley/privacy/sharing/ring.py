@@ -75,7 +75,7 @@ class Replicated:
         """Return shares of the sum of both secrets, made without a message."""
         if self.first.shape != other.first.shape:
             raise SettingError(
-                f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of equal size"
+                f"shares: vectors of sizes {self.first.shape} and {other.first.shape} cannot be added; use equal sizes"
             )
         return Replicated(self.first + other.first, self.second + other.second)
 
@@ -108,7 +108,7 @@ class Shares:
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
-                "the recomputed answer differs from the one shared first: the machine, a library's version or the "
+                "the recomputed answer differs from the answer shared before: the machine, a library's version or the "
                 "ledger's secret has changed. This round is aborted and its debit is spent; start a new round"
             )
         return shares

@@ -31,8 +31,8 @@ class SharedLaws:
         every = [question for questions in self.questions for question in questions]
         if any(question.together > 1 or question.most_releases > 1 for question in every):
             raise GuaranteeError(
-                "noise: hosts draw noise for each answer separately; the terms need noise for several answers "
-                "together, or noise in every local step"
+                "privacy.noise: hosts draw noise for each answer separately, but these terms need noise for several "
+                "answers together, or in every local step; set privacy.noise = 'each-owner'"
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
@@ -47,7 +47,7 @@ class SharedLaws:
         if not common <= most:
             raise TermsError(
                 f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
-                "draw from finitely many random bits; fewer rounds or a smaller epsilon need a smaller delta"
+                "draw from finitely many random bits; with fewer rounds or a smaller epsilon, a smaller delta is enough"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:
@@ -170,7 +170,7 @@ class Shared:
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """Return the one answer of a round."""
         if len(answers) != 1:
-            raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
+            raise GuaranteeError("privacy.noise: with shared noise, a round has one answer, the sum over owners")
         return answers[0].value
 
     pooled = combine

@@ -53,7 +53,7 @@ class Query:
             expected_fields = [
                 f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in is_whole_number.items()
             ]
-            raise Malformed(f"query: expected {' and '.join(expected_fields) or 'nothing'} to be sent along")
+            raise Malformed(f"query: expected {' and '.join(expected_fields) or 'no fields'} for its kind")
         return cls(
             id,
             terms_hash,

@@ -242,7 +242,7 @@ class Question(ABC):
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         """Refuse a query of another kind or with an invalid parameter, before any record is touched."""
         if type(query) is not self.asks:
-            raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
+            raise Malformed(f"query: expected the kind that the terms agree for this round, {self.asks.kind}")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """Return the exact answer to a checked query with its sensitivity, repeated where replicates share the query.

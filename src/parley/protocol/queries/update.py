@@ -87,7 +87,7 @@ class UpdateQuestion(Question):
         """Return the gradient that local steps on these rows follow."""
         objective = self.objective
         if not isinstance(objective, LocallyUpdated):
-            raise GuaranteeError("no bound is known on how far one record moves local steps of this model")
+            raise GuaranteeError("no bound is known on the effect of one record on local steps of this model")
         return lambda w: objective.local_gradient(tables.train, w, self.bound)
 
     @property
@@ -140,7 +140,7 @@ class CorrectedQuestion(UpdateQuestion):
             <= self.local.reach
         ):
             raise OutsideBox(
-                f"correction: expected every coordinate within the agreed size, at most {self.local.reach:g}"
+                f"correction: expected every coordinate to be at most {self.local.reach:g} in size, as agreed"
             )
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:

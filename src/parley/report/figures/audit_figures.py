@@ -81,7 +81,7 @@ def own_figure(audit: ModelAudit) -> Picture:
 
 def _seen(found: Membership) -> str:
     areas = ", ".join(f"{ATTACK_NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
-    return f"areas under the curves {areas}, guessing 0.500; {member_claim(found)}"
+    return f"areas under the curves: {areas}, guessing 0.500 ({member_claim(found)})"
 
 
 def _panel(axes: Axes, found: Membership) -> None:

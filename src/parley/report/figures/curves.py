@@ -1,4 +1,4 @@
-"""Curves: relative fitness by round, what an attacker can reach, delta by epsilon."""
+"""Curves: relative fitness by round, what an attacker can achieve, delta by epsilon."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,14 +74,14 @@ def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) 
 def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Picture:
     """Draw the lowest errors of any test for a person's presence; the diagonal is guessing."""
     title = (
-        f"What an attacker can reach at ε = {epsilon:g}"
+        f"What an attacker can achieve at ε = {epsilon:g}"
         + (f", δ = {delta:g}" if delta else "")
         + f" ({Adjacency.REPLACE_ONE})"
     )
     least = float(np.min(false_alarms + misses))
     figure, axes = _canvas(
-        f"{title}. Misses against false alarms of the best possible attack: the two rates add up to at least "
-        f"{number(least, 3, side='below')}; guessing gives 1.",
+        f"{title}. Miss rate against false alarm rate of the best possible attack. The two rates add up to at least "
+        f"{number(least, 3, side='below')}. With guessing, they add up to 1.",
         width=5.4,
         height=5.2,
     )

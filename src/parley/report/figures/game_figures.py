@@ -87,7 +87,7 @@ def _deal_words(
     joining = [f"{name} at ε = {number(chosen[name], 3)}" for name in payoffs if name in chosen]
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
-    pays = f"payments reach ψ = {number(min(best), 3)}" if best else "no payment brings a better model"
+    pays = f"payments reach ψ = {number(min(best), 3)}" if best else "no payment improves the model"
     return f"Worth of each budget to each owner, and the cost of quality. On the left, {who}. On the right, {pays}."
 
 
@@ -138,7 +138,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
         right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    right.set_ylabel("relative fitness ψ  (0 = without privacy)")
+    right.set_ylabel("relative fitness ψ  (0 = optimum)")
     headed(right, "Distance from the model without privacy")
     for each in (axes, right):
         _log_budgets(each, "number of similar owners")
@@ -154,11 +154,11 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
         drawn += int(paid.sum())
     headed(axes, "What quality costs")
     if not drawn:
-        axes.text(0.5, 0.5, "no payment brings a better model", transform=axes.transAxes, ha="center", color=MUTED)
+        axes.text(0.5, 0.5, "no payment improves the model", transform=axes.transAxes, ha="center", color=MUTED)
         axes.set_axis_off()
         return
     _log_budgets(axes, "what the learner pays, in the owners' money")
-    axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
+    axes.set_ylabel("relative fitness ψ  (0 = optimum)")
     axes.set_ylim(bottom=0)
     axes.legend(**LEGEND_BELOW)
 

@@ -43,7 +43,7 @@ FALLBACK_FONTS = (
     "Arial Unicode MS",
 )  # for letters that it lacks, where they are installed
 MAX_NAME_WIDTH = 28  # letters of a name
-NUMBERED_NOTE = "Names without an installed font are numbered; an .svg file has the names."
+NUMBERED_NOTE = "Numbers replace names whose letters no installed font has. An .svg file shows the names."
 
 
 def lettered(text: str, longest: int = MAX_NAME_WIDTH) -> str:

@@ -209,8 +209,8 @@ def require_drawing(model: JointModel, path: Path) -> None:
     """Refuse a model that cannot be drawn, and a file that cannot be written."""
     if not isinstance(model, JointSurvivalModel) and model.shapes() is None:
         raise SettingError(
-            f"--plot {path}: expected a model of kind survival, which has curves, or a model of bins or boosted trees, "
-            "whose columns add up"
+            f"--plot {path}: expected a model of kind survival, a model of bins, or boosted trees that use one column "
+            "each"
         )
     require_figure_name(path)
     require_folder(path)

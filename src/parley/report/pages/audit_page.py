@@ -79,7 +79,7 @@ def membership_page(audit: ModelAudit) -> str:
     drawn = svg(own_figure(audit))
     sections = [
         Section("What was learned?", membership.learned(audit), membership.attack_rows(findings), drawn),
-        Section("What about the audited model?", membership.of_this_model(audit), membership.model_rows(audit)),
+        Section("What was found on this model?", membership.of_this_model(audit), membership.model_rows(audit)),
         Section("What was tried?", membership.tried(audit)),
         Section("What does the guarantee say?", [membership.promised(findings)]),
         Section(

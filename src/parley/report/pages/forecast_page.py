@@ -141,8 +141,7 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
             [
                 on_held_out(shared),
                 without_anybody(shared),
-                "The table shows the error that each personal model saves, in % of the error of the owner's model "
-                "alone.",
+                "The table shows the error that each personal model saves, in % of the owner's error without joining.",
             ],
             outcome_rows(shared, separate),
         ),

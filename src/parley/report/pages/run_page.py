@@ -95,7 +95,8 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         verdict = "" if below is None else f"The model is not worth a budget: {below}."
         sections.append(
             Section(
-                "How good are models that need no owner?", [baseline_line(expected), *([verdict] if verdict else [])]
+                "How good are models without any owner's data?",
+                [baseline_line(expected), *([verdict] if verdict else [])],
             )
         )
     sections.append(Section("What was agreed?", ["docs/terms.md explains every key."], _settings(result)))

@@ -16,11 +16,11 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "The audit ran the attack on no other pairs of tables. The audit did not test the digits of the exact samplers, "
-    "the timing of answers, or whether a category name that only one person has can leave the owner. An audit of the "
-    "served owner (parley audit --served) tests the daemon and the network. If the terms name hosts, this audit also "
-    "tests their view. A small lower bound on ε proves nothing. Proofs show that the noise covers every pair of "
-    "tables (docs/guarantee.md)."
+    "The audit did not run the attack on other pairs of tables. The audit did not test the digits of the exact noise "
+    "in real answers, or the timing of answers. The audit did not test whether a category name that only one person "
+    "has can leave the owner. To test the daemon and the network, audit a served owner. If the terms name hosts, this "
+    "audit also tests what each host sees. A small lower bound on ε does not prove privacy. Proofs show that the "
+    "noise suffices for every pair of tables (docs/guarantee.md)."
 )
 EXACT_NOTE = (
     "For Laplace noise, the audit also computed exactly how much one answer reveals, over all draws of rows and all "
@@ -65,11 +65,11 @@ def headline(audit: Audit) -> str:
     if broken:
         return f"Broken: answers of {_some(broken)} reveal more than is claimed."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
-        return f"Broken: with the learner, one host sees more than is claimed: {_some(seeing)}."
+        return f"Broken: a host that works with the learner sees more than is claimed ({_some(seeing)})."
     if not all(result.holds for result in audit.search):
         return f"Broken: an answer of {audit.verdicts[0].owner} distinguishes one pair of tables too well."
     if not audit.holds:
-        return f"Broken: computed exactly, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
+        return f"Broken: by exact computation, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
     return "No attack learned more than is claimed."
 
 
@@ -80,19 +80,19 @@ def _some(names: list[str]) -> str:
 def tried(audit: Audit, terms: Terms) -> list[str]:
     """Say what was tried."""
     first, several = audit.verdicts[0], terms.privacy.records_per_person
-    rows = "one row" if several == 1 else f"{several} rows"
+    rows = "row is" if several == 1 else f"{several} rows are"
     seen = (
         "the sum of all owners' answers in every round"
         if terms.noise.summed
-        else "every answer of the owner and asks each question twice"
+        else "every answer of the owner, and asks each question twice"
     )
     return [
-        "For one owner of each kind of promise, the audit made two tables that differ in one person "
-        f"({first.adjacency}: {rows} at the extremes that the terms allow). Nobody else in the two tables has a "
-        f"target, so no other row hides the person. {SYNTHETIC_NOTE}",
-        f"The agreed algorithm ran {2 * first.runs:,} times. Each time a fair coin chose one of the two tables. The "
-        f"noise was drawn as in simulations. The attacker knows both tables and sees {seen}. The attacker guesses a "
-        "table if the likelihood ratio passes a threshold, which was chosen on other runs.",
+        "Among owners with the same promise, the audit attacked one, on two tables that differ in one person "
+        f"({first.adjacency}). The person's {rows} at the extremes that the terms allow. Where rows may lack a target, "
+        f"no other row has a target, so no other row hides the person. {SYNTHETIC_NOTE}",
+        f"The agreed algorithm ran {2 * first.runs:,} times. In each run, a fair coin chose one of the two tables. The "
+        f"runs used the fast noise of simulations. The attacker knows both tables and sees {seen}. The attacker "
+        "guesses a run's table only if the likelihood ratio passes a threshold, chosen on other runs.",
         *(
             [f"The tables of the runs had {first.records:,} records, fewer than the terms state."]
             if first.records < terms.owner(first.like).records
@@ -106,11 +106,12 @@ def learned(audit: Audit) -> list[str]:
     first = audit.verdicts[0]
     sentences = [headline(audit)]
     if any(verdict.noise_repeats for verdict in audit.verdicts):
-        sentences.append("The same noise occurred twice, so no ε holds.")
+        sentences.append("The same noise occurred twice, so no finite ε can be guaranteed.")
     if audit.holds:
         sentences.append(
-            f"At {first.confidence:.0%} confidence, jointly for all owners, the true ε is at least the proved ε. The "
-            "larger lower bound holds if the noise follows the claimed distribution. The claimed ε is an upper bound."
+            f"At {first.confidence:.0%} confidence for all owners together, the true ε is at least the value under "
+            "'proved ε'. The value under 'if noise as claimed' is a second lower bound, valid only if the noise "
+            "follows the claimed distribution. The claimed ε is an upper bound."
         )
     return [*sentences, *unseen(audit)]
 
@@ -128,20 +129,20 @@ def unseen(audit: Audit) -> list[str]:
         )
     elif missed:
         sentences.append(
-            f"Would the audit notice a fault? The attack missed {', '.join(missed)}, so the attack has no power. Even "
-            f"a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. More runs "
-            "give the attack more power."
+            f"Would the audit notice a fault? The attack did not detect {' or '.join(missed)}, so the attack has no "
+            f"power. Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. "
+            "More runs give the attack more power."
         )
     for result in audit.search:
         if result.instructions == "as they are" and 0 < result.share <= 1:
             times = math.ceil(100 / result.share) / 100
             sentences.append(
-                f"The search for worse pairs reached {result.share:.0%} of the claimed sensitivity of {result.kind} "
-                f"answers in {result.tried:,} trials. A claimed sensitivity up to {times:g} times too small may go "
-                "unnoticed."
+                f"In {result.tried:,} trials, the search for worse pairs of tables reached {result.share:.0%} of the "
+                f"claimed sensitivity of {result.kind} answers. A claimed sensitivity up to {times:g} times too small "
+                "may go unnoticed."
                 if times > 1.01
-                else f"The search for worse pairs reached the whole claimed sensitivity of {result.kind} answers. A "
-                "smaller claimed sensitivity would be noticed."
+                else f"The search for worse pairs of tables reached the whole claimed sensitivity of {result.kind} "
+                "answers, so the search would have noticed a smaller claimed sensitivity."
             )
     return sentences
 
@@ -181,8 +182,9 @@ def promised(verdict: Verdict) -> str:
     """Say what the claim means for an attacker."""
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
-        f"At {claim(verdict)}, the false alarm and miss rates of an attack on two tables that differ in one person add "
-        f"up to at least {total:.3f}, whatever the attacker knows. Guessing gives 1."
+        "Suppose an attacker must tell apart two tables that differ in one person. At "
+        f"{claim(verdict)}, the false alarm and miss rates add up to at least {total:.3f}, whatever the attacker "
+        "knows. Guessing gives 1."
     )
 
 
@@ -191,7 +193,7 @@ def claim(verdict: Verdict) -> str:
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
 
 
-POISONING_LEAD = "The damage that lying owners can do was computed from public numbers; no table was read."
+POISONING_LEAD = "The audit computed from public numbers how much damage lying owners can do. No table was read."
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
@@ -208,39 +210,41 @@ def sentences(found: Damage) -> list[str]:
     """Explain the table, the lies that cannot be noticed, and what a lying learner gains."""
     who = ", ".join(found.liars)
     lines = [
-        f"The table assumes lies by {who}, with {percent(found.share)} of the records of the smallest round that the "
-        "terms allow. Sizes are L2 norms of a round's combined answer if honest owners differ only by their noise. "
-        "Under every rule except the mean, larger differences between honest owners give a liar equally more room.",
-        "Some lies cannot be detected: answers within the bound with flipped signs or swapped labels look like the "
-        "answers of an honest owner with other data. Under the mean, undetectable lies move a round's answer by at "
-        f"most {number(found.undetectable, side='above')} ({found.norm.upper()}), the liars' share of the bound's "
-        "whole width. A liar that also hides in every round's noise moves the answer by at most "
-        f"{number(found.unnoticed, side='above')} on average and is not named.",
-        "The result names the owners of answers that are larger than bound plus noise can explain. At most one honest "
-        f"run in {1 / found.false_alarms:,.0f} names an owner.",
+        f"The table assumes lies by {who}. In the smallest round that the terms allow, the liars' share of the records "
+        f"is {percent(found.share)}. Noise and moves are L2 norms in a round's combined answer. The table assumes that "
+        "honest owners differ only in their noise. If honest owners differ more, a liar can move the answer further "
+        "under every rule except the mean.",
+        "Some lies cannot be detected. An answer within the bound, but with flipped signs or swapped labels, looks "
+        "like an honest owner's answer from other data. If the rule is the mean, undetectable lies move a round's "
+        f"answer by at most {number(found.undetectable, side='above')} ({found.norm.upper()}): the liars' share of the "
+        "records times twice the bound. Liars that hide larger lies in every round's noise move the mean by at most "
+        f"{number(found.unnoticed, side='above')} on average, and are not named.",
+        "The result names the owners of answers that are larger than bound plus noise can explain. If all owners are "
+        f"honest, at most one run in {1 / found.false_alarms:,.0f} names an owner.",
     ]
     if found.learner is not None:
         lines.append(
-            "A lying learner chooses the model parameters at which it asks. Swapping one typical person for another "
-            f"moves an answer by {percent(found.learner.at_start)} of the claimed sensitivity at the start of a run, "
-            f"and by {percent(found.learner.at_worst)} at the worst parameters found. The bound holds at all "
-            "parameters, so the share never exceeds 100%, and epsilon holds."
+            "A lying learner chooses the model parameters in its questions. At the start of a run, swapping one "
+            f"typical person for another moves an answer by {percent(found.learner.at_start)} of the claimed "
+            "sensitivity. At the worst parameters found, the swap moves an answer by "
+            f"{percent(found.learner.at_worst)}. The bound holds at all parameters, so the share never exceeds 100% "
+            "and the promised ε remains valid."
         )
     return lines
 
 
 HOSTS_NOTE = (
-    "Three hosts draw shared noise, and no host may know the shared noise. With two hosts, each host adds a full "
-    "noise. The attack gave each host its whole view and every sum that the learner opens. The attack subtracted from "
-    "each sum the host's own numbers that left the smallest remainder. Until a sum is opened, its shares must look "
-    "uniformly random."
+    "Three hosts draw shared noise that no single host may know. With two hosts, each host adds the full noise "
+    "itself. The attack used everything that a host sees, and every sum that the learner opens. From each sum, the "
+    "attack subtracted those of the host's numbers that leave the smallest remainder. Until a sum is opened, its "
+    "shares must look uniformly random."
 )
 LIMITS_NOTE = (
-    "A small lower bound on ε proves nothing. Proofs show that the noise covers every pair of tables "
+    "A small lower bound on ε does not prove privacy. Proofs show that the noise suffices for every pair of tables "
     "(docs/guarantee.md). The audit did not test questions outside training, the timing of answers, or whether the "
     "daemon knows that it is being audited."
 )
-TABLES_NOTE = "The tables are synthetic, hold no real record and have their own ledgers."
+TABLES_NOTE = "The tables are synthetic, contain no real record and have their own ledgers."
 
 
 def served_rows(verdict: ServedVerdict) -> list[list[str]]:
@@ -271,34 +275,35 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
     findings = [
         first,
-        f"{verdict.guesses.places} coin flips decided the content of {tables}. From the answers to "
-        f"{counted(verdict.rounds, 'question')}, the attack guessed {verdict.guesses.made} of the flips. At "
+        f"{verdict.guesses.places} coin flips chose the records in {tables}. From the answers to "
+        f"{counted(verdict.rounds, 'question')}, the attack tried to guess {verdict.guesses.made} of the flips. At "
         f"{verdict.confidence:.0%} confidence, the true ε is at least the value in the table."
         + (
             ""
             if verdict.lower_bound > 0
-            else " The coins are too few, or the budget is too small, to prove anything; use more tables."
+            else " There are too few coin flips, or the budget is too small, to prove anything; use more tables."
         ),
     ]
     if verdict.noise is None:
-        findings.append("No two answers differ only by noise, so the noise law was not checked.")
+        findings.append("No two answers differ only by noise, so the noise distribution was not checked.")
     else:
         findings.append(
-            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. The test "
-            f"rejects honest noise once in {1 / FALSE_ALARM:,.0f} audits. A noise scale below "
+            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. At most "
+            f"one audit in {1 / FALSE_ALARM:,.0f} rejects honest noise. A noise scale below "
             f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
         )
     if verdict.repeats is None:
         findings.append("Rows are drawn in secret, so repeated noise was not checked.")
     else:
         findings.append(
-            f"The audit knows the table, so it compared the noise of {verdict.repeats.of_answers:,} answers with all "
-            "earlier noise: at other coordinates, in other rounds and after other daemon starts."
+            f"The audit knows the table, so it computed the noise in {verdict.repeats.of_answers:,} answers. The audit "
+            "compared this noise with all earlier noise, at other coordinates, in other rounds and after other starts "
+            "of the daemon."
         )
     if verdict.tables == 1:
         findings.append(
-            "The daemon started once, so neither noise that repeats at every start nor ledgers after a restart were "
-            "checked."
+            "The daemon started once, so the audit did not check for noise that repeats at every start, or check the "
+            "ledger after a restart."
         )
     return findings
 

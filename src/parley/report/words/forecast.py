@@ -15,7 +15,7 @@ from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
 METHOD_WORDS = {
-    "curvature-moments": "estimated from curvature alone, which a clip, a box or a kink in the loss makes inaccurate",
+    "curvature-moments": "estimated from curvature alone (inaccurate if a clip, a box or a kink in the loss matters)",
     "exact-moments": "computed exactly, from the algorithm's moments on the pilot",
     "pilot-run": "measured by running the algorithm on the pilot with the owners' noise",
 }
@@ -23,12 +23,12 @@ SCORING_HINT = "After training, each owner can score the model on its own held-o
 DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, however far beyond
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
-    "A plan estimates ψ from fewer runs and other draws than parley forecast, and adds the bias that clipping hides on "
-    "training rows. The plan's ψ and the forecast's ψ therefore differ slightly."
+    "A plan estimates ψ from fewer runs and other random draws than parley forecast. The plan also adds the part of "
+    "the clipping bias that training rows do not show. The plan's ψ and the forecast's ψ therefore differ slightly."
 )
 ONE_LAW_NOTE = (
-    "There is no public sample, so Parley compares choices on one invented population. parley forecast judges the best "
-    "choice on several populations."
+    "There is no public sample, so the plan compares its choices on one invented population. parley forecast judges "
+    "the plan's best choice on several populations."
 )
 
 
@@ -60,7 +60,7 @@ def details(result: Forecast) -> list[str]:
 
 
 def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
-    """Return the expected test cost of the joint model and of models that need no owner."""
+    """Return the expected test cost of the joint model and of models without any owner's data."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
     alone = "" if public is None else f" and {number(public, 5)} for the public sample alone{by}"
@@ -156,8 +156,8 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
         return "Parley cannot judge any choice of rounds, step and clip, so the terms stay as they are."
     if not best.relative_fitness < 0.95 * proposal.nobody:
         return (
-            "At these budgets, no choice of rounds, step and clip beats the model that needs no owner. Use more "
-            "records or larger budgets."
+            "At these budgets, no choice of rounds, step and clip clearly beats the zero model, which uses no owner's "
+            "data. Use more records or larger budgets."
         )
     if best is proposal.choices[0]:
         return "The terms already contain the best choice."
@@ -212,7 +212,8 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     """Say which budgets, noise or number of owners would make joining worth it; `some`: for some it already is."""
     never = ""
     if found.never:
-        never = f" No budget makes {listed_names(list(found.never))} gain{' for sure' if found.surely else ''}."
+        ending = "to gain for sure" if found.surely else "to gain"
+        never = f" No budget is large enough for {listed_names(list(found.never))} {ending}."
     if found.already:
         if found.surely:
             return f"Larger budgets would not help: every owner that can gain for sure already gains for sure.{never}"
@@ -228,7 +229,7 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
             f"Joining would not be worthwhile at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
             "similar owners."
         )
-    surely = "for sure" if found.surely else "in half of the draws"
+    surely = "for sure" if found.surely else "in half of the forecast's draws"
     whom = "Every owner that can gain would gain" if some else "Joining would be worthwhile"
     return f"{whom} {surely} {', or '.join(options)}.{never}"
 
@@ -259,4 +260,4 @@ def _crowd_words(found: Remedies, some: bool, owners: int) -> str | None:
     first, everybody = more[0], more[-1]
     if some or first == everybody:
         return f"with {everybody:,} similar owners"
-    return f"with {first:,} similar owners for some, with {everybody:,} for all that can gain"
+    return f"with {first:,} similar owners for some owners and with {everybody:,} for all that can gain"

@@ -9,7 +9,7 @@ from parley.terms.catalogue import kinds_from_files
 EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
 DELTA = "δ: the probability with which the promise may fail; 0 rules out Gaussian noise"
 PERSON = "Can a person have several rows? If yes, name the column that identifies people (empty: no)"
-PERSON_ROWS = "How many rows per person count at most?"
+PERSON_ROWS = "How many rows per person may count?"
 FIRST_ROWS = "The first rows of each person count, in file order. More rows per person need more noise for the same ε."
 HOSTS = (
     "Three hosts can draw shared noise, which no host knows, so the model has less noise. Names of the hosts, A,B,C "
@@ -19,9 +19,9 @@ MISSING = (
     "Can cells be missing? If yes, a second column marks the missing cells of each feature, and more noise is needed. "
     "If no, Parley refuses a table with a missing cell"
 )
-QUOTING_HINT = 'a name with a comma in double quotes, "Professional, Technical",Clerical'
+QUOTING_HINT = 'put a name with a comma in double quotes: "Professional, Technical",Clerical'
 SPREAD = (  # of a column
-    f"LOW,HIGH (dates as 2015-01-01) or the column's names A,B,C ({QUOTING_HINT}; empty: ask owners with noise)"
+    f"LOW,HIGH (dates as 2015-01-01) or the column's names A,B,C ({QUOTING_HINT}; empty: owners release noisy values)"
 )
 MERGE = "Do these names mean the same thing"
 DATES = "Every date in {column} can be read in several ways. How are the dates written: {ways}"
@@ -55,7 +55,7 @@ def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
     try:
         (words,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
     except csv.Error:
-        raise SettingError(f"{what}: expected names separated by commas, {QUOTING_HINT}") from None
+        raise SettingError(f"{what}: expected names separated by commas; {QUOTING_HINT}") from None
     return tuple(word.strip() for word in words if word.strip())
 
 

@@ -155,8 +155,8 @@ def without_anybody(chapter: Chapter) -> str:
     saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
     paying = sum(owner.public > owner.price for owner in chapter.owners)
     return (
-        "For comparison, a model fitted to the public sample needs no other owner. Compared with each owner's model "
-        f"alone, the public model saves {share(saved)} of the error on average. The public model saves more than the "
+        "For comparison, a model fitted to the public sample needs no other owner. Compared with each owner's own "
+        f"model, the public model saves {share(saved)} of the error on average. The public model saves more than the "
         f"price for {paying} of {len(chapter.owners)} owners."
     )
 
@@ -181,8 +181,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments no coalition lasts. Owners with many rows leave the coalition. The noise weighs more on "
-            "the remaining owners, so the remaining owners leave too."
+            "Without payments no coalition lasts. Owners with many rows leave the coalition. Then the noise harms "
+            "the remaining owners more, so they leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
@@ -208,8 +208,8 @@ def large_owners_sentence(chapter: Chapter) -> str:
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.forecast_to_pay or chapter.paying:
         return (
-            f"{names}: joining was expected to pay for {chapter.forecast_to_pay} of the banks and pays for "
-            f"{chapter.paying} of the banks."
+            f"{names}: joining was expected to be worth its price for {chapter.forecast_to_pay} of the banks, and is "
+            f"worth its price for {chapter.paying}."
         )
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (

@@ -93,14 +93,14 @@ def units_line(content: dict[str, Any]) -> str | None:
     unknown = sum(a["protected"] is None for a in content["agreements"])
     if unknown and len(content["agreements"]) > 1:
         return (
-            f"The terms of {counted(unknown, 'agreement')} are not kept beside this ledger. The sums of ε hold for a "
-            "person only if all terms identify people by the same column (privacy.person)."
+            f"The terms of {counted(unknown, 'agreement')} are not in the folder of accepted terms. The sums of ε "
+            "apply to a person only if all terms identify people by the same column (privacy.person)."
         )
     if len(units) < 2:
         return None
     return (
-        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums of ε hold for a person only if "
-        "every agreement identifies people by the same column."
+        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums of ε apply to a person only "
+        "if every agreement identifies people by the same column."
     )
 
 
@@ -116,8 +116,9 @@ def lifetime_line(content: dict[str, Any]) -> str:
         unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
         return (
             f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = "
-            f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. Of this "
-            f"ρ, {number(rho['reserved'], side='above')} is reserved and {unreserved} is left for further terms. The "
+            f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. "
+            f"Accepted terms have reserved ρ = {number(rho['reserved'], side='above')}. ρ = {unreserved} is left for "
+            "further terms. The "
             f"agreements' ε add up to {number(reserved['epsilon'], side='above')}, of which "
             f"{number(content['epsilon_spent'], side='above')} is spent."
         )
@@ -128,7 +129,7 @@ def lifetime_line(content: dict[str, Any]) -> str:
         f"spent. ε = {number(left, side='below')} is left for further terms."
     )
     if lifetime["delta"] > 0:
-        sentence += f" Of δ = {number(lifetime['delta'])}, {number(reserved['delta'], side='above')} is reserved."
+        sentence += f" The reserved δ is {number(reserved['delta'], side='above')} of {number(lifetime['delta'])}."
     return sentence
 
 

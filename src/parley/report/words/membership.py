@@ -22,8 +22,9 @@ MEMBERS_ROWS_NOTE = (
     "the findings on the owner's own machine."
 )
 NOT_TRIED_NOTE = (
-    "The audit did not test attacks on the answers of every round (see parley audit TERMS), rows other than the given "
-    "ones, or several rows of one person together. An attack that finds nothing proves nothing."
+    "The audit did not test attacks on the answers of every round (see parley audit TERMS). The audit also did not "
+    "test rows other than the given rows, or several rows of one person together. An attack that finds nothing proves "
+    "nothing."
 )
 
 
@@ -59,18 +60,18 @@ def model_rows(audit: ModelAudit) -> list[list[str]]:
 def of_this_model(audit: ModelAudit) -> list[str]:
     """Explain how to read that table."""
     sentences = [
-        "The audit compares each area with the area of the same attack on models trained on other halves of the rows "
-        "(mean and 90% range). The rows that count as members are the same. The attack in the last row needs no "
-        "model: the attack separates members from others by features and targets alone. If the 90% range or the last "
-        "row reaches the area, the area says nothing about membership. An area above the 90% range and the last row "
-        "is a sign of membership, not a proof.",
-        "ε does not bound the areas, because members and others may follow different distributions. A difference "
-        "between distributions is not private to any single row.",
+        "The audit compares each area under the curve (AUC) with the same attack's AUC on other models (mean and 90% "
+        "range). The other models were trained on other random halves of the rows, but the same rows count as members. "
+        "The attack in the last row of the table needs no model: the attack separates members from others by features "
+        "and targets alone. An AUC that is not above both the 90% range and the last row says nothing about "
+        "membership. An AUC above both is a sign of membership, not a proof.",
+        "ε does not bound the AUC, because members and others may follow different distributions. A difference between "
+        "distributions is a property of the groups, not of any single row.",
     ]
     if audit.shadow_records < audit.records:
         sentences.append(
-            f"The attacks were trained on models of {audit.shadow_records:,} rows. The audited model has "
-            f"{audit.records:,} rows, so the attacks may say little about it."
+            f"The attacks were trained on models of {audit.shadow_records:,} rows. The audited model was trained on "
+            f"{audit.records:,} rows, so the attacks may say little about this model."
         )
     return sentences
 
@@ -94,7 +95,11 @@ def headline(audit: ModelAudit) -> str:
         return (
             f"Broken: {trained} reveals more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
         )
-    aside = f" The audited model has {audit.records:,} rows, so the finding says nothing about it." if smaller else ""
+    aside = (
+        f" The audited model was trained on {audit.records:,} rows, so the finding says nothing about this model."
+        if smaller
+        else ""
+    )
     if membership.claimed_epsilon is None:
         models = f"models of {records} rows, fitted without noise,"
         leaks = f"{models.capitalize()} reveal" if best.low > 0.5 else f"No attack on {models} revealed"
@@ -111,15 +116,15 @@ def learned(audit: ModelAudit) -> list[str]:
     sentences = [
         headline(audit),
         f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} of "
-        f"the time (guessing: 50%). The attack finds {best.hits.value:.2%} of members at {RARE_ALARM_RATE:.1%} false "
-        "alarms.",
-        f"On the audited model itself, the areas are {min(audit.areas.values()):.2f} to "
+        f"the time (guessing: 50%). The attack finds {best.hits.value:.2%} of the members at a false-alarm rate of "
+        f"{RARE_ALARM_RATE:.1%}.",
+        f"On the audited model itself, the attacks reach an AUC of {min(audit.areas.values()):.2f} to "
         f"{max(audit.areas.values()):.2f}.",
     ]
     if membership.claimed_epsilon is not None:
         most = number(most_area(membership.claimed_epsilon, membership.delta), 3, side="above")
         sentences.append(
-            f"{claim(membership)} allows an area of at most {most}. Intervals are Student's t intervals over models. "
+            f"{claim(membership)} allows an AUC of at most {most}. Intervals are Student's t intervals over models. "
             f"The lower bounds on ε hold jointly at {membership.confidence:.0%} confidence."
         )
     return sentences
@@ -131,19 +136,19 @@ def tried(audit: ModelAudit) -> list[str]:
     how = (
         "at minimum cost and without noise, because no terms were given"
         if membership.claimed_epsilon is None
-        else f"under the terms with their noise, as if {audit.owner} were alone, so that no other owner's rows hide "
-        f"the rows of {audit.owner}"
+        else f"under the terms with their noise. In this training, {audit.owner} was the only owner, so that no other "
+        "owner's rows hide its rows"
     )
     return [
         f"The audit mixed {audit.members} rows of the table with {audit.others} rows that could have been in the "
         f"table. {membership.shadows} shadow models were trained on random halves of the mixed rows{_filled(audit)}, "
-        f"{how}. From the shadow models, three attacks learned how a model treats rows of its training table and other "
+        f"{how}. Three attacks learned from the shadow models how a model behaves on its training rows and on other "
         f"rows. The attacks then ran on {membership.targets} other models, with thresholds chosen on further models.",
         "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). One likelihood attack uses "
         "models trained with and without the row. The other likelihood attack uses only models trained without the "
         "row. The third attack has one attack model per class (Shokri et al. 2017).",
-        "The audited model was attacked in the same way. A single model gives no confidence level, because its rows "
-        "depend on each other.",
+        "The audited model was attacked in the same way. An attack on a single model gives no confidence level, "
+        "because the results for the model's rows depend on each other.",
     ]
 
 
@@ -166,12 +171,12 @@ def claim(found: Membership) -> str:
 def promised(found: Membership) -> str:
     """Say what the claim means for an attacker."""
     if found.claimed_epsilon is None:
-        return "Nothing is guaranteed: without the terms, nobody can say whether the model contains noise."
+        return "Nothing is guaranteed: without the terms, the audit cannot tell whether the model contains noise."
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
         "Suppose that chance decides which of two rows is in the table, as for the attacked models. At "
-        f"{claim(found)}, an attack then finds a share of members of at most {factor} times the share of false "
+        f"{claim(found)}, the share of members that an attack finds is then at most {factor} times its share of false "
         f"alarms{extra}, at every threshold. The bound does not cover how well an attack separates rows of different "
         "distributions."
     )

@@ -12,16 +12,16 @@ from parley.privacy.events import Adjacency
 INTERPOLATION_NOTE = (
     "Gains at the terms' budgets and without noise come from parley forecast. Gains at other noise levels are "
     "interpolated from the joint model's cost. All gains assume that owners state their values truthfully. Test cost "
-    "is the mean loss on new rows (for numbers, the squared error)."
+    "is the mean loss on new rows (for numeric targets, the squared error)."
 )
 
 VALUES_NOTE = (
-    "Value is the worth of one unit of test cost to an owner, in money. Privacy cost is the owner's cost of each unit "
-    "of ε, in the same money. Only the owner knows its value and its privacy cost."
+    "Value is the amount of money that one unit less test cost is worth to an owner. Privacy cost is what each unit of "
+    "ε costs the owner, in the same currency. Only the owner knows its value and its privacy cost."
 )
 VALUES_SHARED_NOTE = (
     "Value and privacy cost are part of the terms, so everyone with the file can read both numbers. A new value or "
-    "privacy cost makes another agreement, whose release is debited again."
+    "privacy cost needs a new agreement, whose release is debited again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
 TRUTHFUL = "Contracts (c) and truthful payments (t), for this quality or better"
@@ -32,7 +32,7 @@ def headline(result: Negotiation) -> str:
     """Say how good the agreed model would be, or that there is none."""
     if result.relative_fitness is None:
         existence = "exists" if result.game.owners <= MAX_EXACT_OWNERS else "was found"
-        return f"Nobody joins: no coalition {existence} in which every member does better than alone."
+        return f"No owner joins: no coalition {existence} in which every member does better than alone."
     psi = number(result.relative_fitness)
     return f"Expected relative fitness ψ = {psi} (distance from the best model without privacy; 0 is best)"
 
@@ -73,30 +73,28 @@ def moves(result: Negotiation) -> list[str]:
             f"{counted(len(moved), 'owner')} would need add up to {number(sum(wish.short for wish in moved), 3)}."
         )
     if useless:
-        who = "every owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
+        who = "any owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
         more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(wishes) else ""
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', shared noise (privacy.noise = "shared")'
         better = (
-            f"Less noise could help: larger budgets of the other owners{hosts}, or more owners. Without any noise, "
-            f"the joint model would be worth {number(top.most, 3)} to {top.name}, whose privacy cost must stay below "
-            "that worth."
+            f"More owners{hosts} or larger budgets of the other owners could help by reducing the noise. Without any "
+            f"noise, the joint model would be worth {number(top.most, 3)} to {top.name}, so {top.name} can gain only "
+            f"if its privacy cost is below {number(top.most, 3)}."
             if top.most > 0
             else "Without any noise the joint model would not be better either, so these terms leave nothing to gain. "
             "parley plan searches for better terms."
         )
-        sentences.append(
-            f"At these budgets, the joint model is no better than the model alone for {who}{more}. {better}"
-        )
+        sentences.append(f"At these budgets, joining does not improve the model of {who}{more}. {better}")
     if willing and len(willing) < len(wishes):
         sentences.append(
-            f"{', '.join(wish.name for wish in willing[:6])} would join without payment, but a joint model needs two "
-            "owners that stay."
+            f"{', '.join(wish.name for wish in willing[:6])} would join without payment, but a joint model needs at "
+            "least two owners that stay in the coalition."
         )
     return [
         *sentences,
-        "To see which payments would bring owners in, run parley negotiate TERMS --target 0.01 (the wanted relative "
-        "fitness).",
+        "To see which payments would bring owners in, use parley negotiate TERMS --target 0.01 (the relative fitness "
+        "that you want).",
     ]
 
 
@@ -114,13 +112,13 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
-            "At these budgets, joining saves no owner anything, so no value makes joining pay. parley forecast names "
-            "terms that would help, if any."
+            "At these budgets, joining saves no owner anything, so joining is not worthwhile at any value. parley "
+            "forecast names terms that would help, if any."
         )
     least = f"{min(pays):.2g}"
     return (
-        "* Joining pays for an owner if one unit of test cost is worth at least this multiple of the owner's total "
-        f"privacy cost. The smallest multiple is {least}. To try joining, state a privacy cost of 1 and a value of "
+        "* Joining is worthwhile for an owner if its value is at least this multiple of its total privacy cost. The "
+        f"smallest multiple in the table is {least}. To try joining, state a privacy cost of 1 and a value of "
         f"{2 * float(least):.2g}."
     )
 
@@ -151,7 +149,7 @@ def prices(result: Negotiation) -> list[str]:
         sentences.append(f"The learner pays {number(spend if abs(spend) > 1e-9 * paid else 0.0)} in total.")
         if result.posted is not None:
             price, more = number(result.posted.price), number(result.posted.spend)
-            sentences[0] += f" A single price of {price} for each unit of ε would cost {more}."
+            sentences[0] += f" A single price of {price} for each unit of ε would cost the learner {more}."
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
         sentences.append(f"Price of privacy: the owners lose {lost} of the gain that they could have without noise.")
@@ -183,19 +181,20 @@ def truthful_lines(result: Negotiation) -> list[str]:
     if offer is None:
         return []
     if offer.relative_fitness is None:
-        return ["Under truthful payments, nobody joins at the stated costs, and nobody is paid."]
+        return ["Under truthful payments, no owner joins at the stated costs, and no owner is paid."]
     psi, spend = number(offer.relative_fitness), number(offer.deal.spend)
-    beside = "No contracts hold a coalition together at this quality"
+    beside = "No contracts lead to a stable coalition at this ψ"
     if offer.contracts is not None:
         beside = f"Contracts cost {number(offer.contracts.spend)} if the stated costs are true"
     return [
         f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. {beside}.",
-        "Under truthful payments, no owner gains by stating a false cost, whatever the others state. No owner that "
-        "states the truth loses. Truthfulness and the absence of losses hold for gains interpolated between budgets.",
-        "Written terms have the budgets of truthful payments (t). Forecast the written terms before signing: real "
-        "gains may be smaller.",
-        "A negative payment is a fee. An owner pays the fee if the model saves it more than it asks. Under contracts, "
-        "members may join unpaid with another budget. Truthful payments offer each owner at most one budget.",
+        "With truthful payments and gains interpolated between budgets, no owner gains by stating a false cost, "
+        "whatever the others state, and no truthful owner loses.",
+        "Terms written by parley negotiate have the budgets of truthful payments (t). Forecast the new terms before "
+        "signing: real gains may be smaller.",
+        "A negative payment is a fee. An owner pays a fee if the model is worth more to the owner than its stated cost "
+        "plus its payoff (t). With contracts, a member may also join without payment and choose another budget. "
+        "Truthful payments offer each owner at most one budget.",
         "Truthful payments assume that values are known, that costs do not depend on the rows, and that owners do not "
         "agree on false statements.",
     ]

@@ -11,7 +11,7 @@ TITLE = "The same terms, rounds and clip with each kind of noise"
 SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the same
 KIND_LABELS = {
     "each_owner": "each owner's own",
-    "shared": "one for all (hosts)",
+    "shared": "shared (3 hosts)",
     "two_hosts": "one from each of two hosts",
     "distributed": "in owners' shares",
 }
@@ -22,8 +22,8 @@ def invented_line(terms: Terms) -> str | None:
     if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
         return None
     return (
-        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders, with δ = {number(terms.privacy.delta)}. Enter the "
-        "real names before anyone accepts the terms."
+        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders. Enter the real names before anyone accepts the "
+        f"terms. Shared noise needs a δ above 0; the terms have δ = {number(terms.privacy.delta)}."
     )
 
 
@@ -54,8 +54,8 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
         )
     if not times > 1:
         return (
-            "Shared noise would be worse, because it must serve the smallest ε. Each owner's own noise is better "
-            "under these terms."
+            "Shared noise would be worse, because it must satisfy the smallest ε of any owner. Each owner's own noise "
+            "is better under these terms."
         )
     before, after = (_gaining(kind) for kind in (own, shared))
     hosts = "" if hosted else '. For shared noise, name three hosts (or two) and set privacy.noise = "shared"'
@@ -84,7 +84,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = shared["best"]
     if best is None:
-        return ["With shared noise, Parley could judge no choice, so it made no choice."]
+        return ["With shared noise, Parley could not judge any plan, so Parley chose none."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
@@ -105,12 +105,13 @@ def two_hosts(owners: int) -> str:
     """Compare the noise of two hosts with that of this many owners with equal budgets."""
     if owners == 2:
         return (
-            "Two hosts instead of three would not reduce the noise of two owners, because each host adds a full noise. "
-            "The noise is even larger if the owners' ε differ (or their rows, if the unit of privacy is an owner)."
+            "For two owners, two hosts would not reduce the noise, because each host adds as much noise as three hosts "
+            "add together. The noise is even larger if the owners' ε differ (or their rows, if the unit of privacy is "
+            "an owner)."
         )
     return (
-        f"Two hosts instead of three add twice the variance of shared noise. The own noise of {owners} equal owners "
-        f"has {number(owners / 2)} times that variance, or less if the owners' ε differ."
+        f"Two hosts add noise with twice the variance of three hosts' noise. If {owners} equal owners each add noise, "
+        f"the variance is {number(owners / 2)} times that of two hosts, or less if the owners' ε differ."
     )
 
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 6  # owners in a sentence
 ONE_OWNER_NOTE = (
-    "There is only one owner, so there is nobody to join. Whether the model is worth its budget depends on its users."
+    "There is only one owner, so there are no other owners to join. Whether the model is worth its budget depends "
+    "on its users."
 )
 NOBODY_GAINS_VERDICT = (
     "Stay: no group of these owners gains enough to join. Each owner does as well with a model of its own."
 )
-GAIN_TITLE = "What joining saves each owner, in % of the test error of its model alone"
+GAIN_TITLE = "What joining saves each owner, as a % of its own model's test error"
 
 
 def verdict_sentence(outlook: Outlook) -> str:
@@ -117,13 +118,13 @@ def inside_sentences(view: "InsideView") -> list[str]:
     interval = interval_text(owner.gain.low, owner.gain.high)
     gain = f"joining is expected to save {number(owner.gain.mean)} per row (90%: {interval})"
     price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
-    asks = f"the {number(view.least)} that joining must save{price}"
+    required = f"the required {number(view.least)}{price}"
     advice = {
-        "join": f"Join: {gain}. At least {SURE_SHARE:.0%} of draws exceed {asks}.",
-        "stay": f"Stay: {gain}. At least {SURE_SHARE:.0%} of draws fall below {asks}.",
-        "unsure": f"Unsure: {gain}. The saving may be above or below {asks}.",
+        "join": f"Join: {gain}. In at least {SURE_SHARE:.0%} of simulated draws, joining saves more than {required}.",
+        "stay": f"Stay: {gain}. In at least {SURE_SHARE:.0%} of simulated draws, joining saves less than {required}.",
+        "unsure": f"Unsure: {gain}. Joining may save more or less than {required}.",
     }[owner.verdict]
-    level = f"the test errs for {TEST_LEVEL:.0%} of owners whose rows do not differ"
+    level = f"the test's false-alarm rate is {TEST_LEVEL:.0%}"
     trees = {
         "boosted trees": "Boosted trees on the owner's rows beat a linear model, so joining can add little.",
         "linear and trees": "Trees on the owner's rows correct both the owner's linear model and the joint linear "
@@ -154,7 +155,9 @@ COUNTED_VERDICTS: dict[Verdict, str] = {
     "stay": "stay: not worthwhile",
 }
 FITNESS_NOTE = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
-QUICK_ESTIMATE_NOTE = "The figures are a quick estimate from the last full forecast. A new full forecast follows."
+QUICK_ESTIMATE_NOTE = (
+    "The figures are a quick estimate from the last full forecast. A full forecast starts when you pause."
+)
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ def sentences(found: WhatIf) -> list[str]:
     """Say without which owners the joint model would be better."""
     out = [name for name in found.outlook.names if name not in found.best_coalition]
     if not out:
-        return ["Asking all owners gives the best joint model, whether or not each owner gains."]
+        return ["The joint model is best with all owners, whether or not each owner gains."]
     return [f"The joint model itself would be better without {listed_names(out)}."]
 
 

@@ -53,12 +53,12 @@ def lifetime_line(made: Draft) -> str:
     holds = "covers exactly these terms' ε, so it allows one release"
     if room:
         holds = (
-            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more, in case the forecast advises to ask "
-            "first how much the owners differ (privacy.difference_epsilon; docs/forecast.md)"
+            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more. The extra ε is for measuring first how "
+            "much the owners differ, if the forecast advises it (privacy.difference_epsilon; docs/forecast.md)"
         )
     return (
-        f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime leaves room for "
-        "another release and promises people less. The lifetime budget can never be changed."
+        f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime budget leaves room "
+        "for another release but promises people less privacy. The lifetime budget can never be changed."
     )
 
 
@@ -86,7 +86,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
     learned = planned if scales else first
     steps = [
         f"parley forecast {learned}  # who gains, before any data moves",
-        f"parley forecast {learned} --inside {table} --owner {name}  # from own rows: should we join?",
+        f"parley forecast {learned} --inside {table} --owner {name}  # from our own rows: should we join?",
     ]
     steps = steps if terms.task == PREDICTION else []
     if elsewhere:
@@ -94,12 +94,12 @@ def next_steps(made: Draft, file: Path) -> list[str]:
             *steps,
             f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading the terms",
-            f"parley learner run {first} --owners ADDRESSES --save model.json  # once the owners serve: "
+            f"parley learner run {first} --owners ADDRESSES --save model.json  # once all owners' servers run: "
             "docs/deployment.md",
         ]
     if scales:
         stats_command = (
-            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # asks owners with noise; debited"
+            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # owners add noise; debited"
         )
         plan_command = f"parley plan {ready} --write {planned}  # how best to spend the remaining budget"
         steps = [stats_command, plan_command, *steps]
@@ -140,17 +140,18 @@ def columns_line(tried: Sequence[Tried]) -> str:
     """Say what each encoding of columns would give; the first was chosen."""
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
-    beside = "" if alone is None else f" (a model of the public sample alone: {alone:.4g})"
+    beside = "" if alone is None else f" (a model fitted to the public sample alone: {alone:.4g})"
     line = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
     line += f" Alternatives: {', '.join(judged)}." if judged else ""
     line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        line += " The differences to cheaper alternatives are within the public sample's error."
+        line += " Some alternatives seem better, but by no more than the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return line + "".join(
-        f" --kind {kind} chooses the cheaper model, but the model's worth to each owner cannot be forecast."
+        f" --kind {kind} chooses a model with a lower expected cost, but Parley cannot forecast the model's worth to "
+        "each owner."
         for kind in better
     )
 

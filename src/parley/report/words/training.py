@@ -78,7 +78,7 @@ def ring_line(result: Result, name: str) -> str:
     """Say what the owner `name` spent, and how to judge the model if it has held-out rows."""
     own = next(owner for owner in result.owners if owner.name == name)
     spent_words = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
-    spent_words += "Only the other owners know their own spending. Each owner gave the answers that the terms ask for."
+    spent_words += "The other owners do not share what they spent. Each owner gave the answers that the terms ask for."
     if not result.terms.held_out_rows(name):
         return spent_words
     return (
@@ -106,7 +106,7 @@ def notice_lines(result: Result) -> list[str]:
         "which table."
         for each in result.notices
     ]
-    rate = f"At most one honest run in {1 / FALSE_ALARMS:,.0f} names an owner."
+    rate = f"If all owners are honest, at most one run in {1 / FALSE_ALARMS:,.0f} names an owner."
     return [*lines, rate] if lines else []
 
 
@@ -116,8 +116,8 @@ def consensus_line(result: Result) -> str | None:
         return None
     far = number(result.consensus_error, 3)
     return (
-        f"The owners trained without a centre. The parameters of single owners lie up to {far} from the model, the "
-        "mean of all owners' parameters (consensus error)."
+        f"The owners trained without a central learner. The model is the mean of all owners' parameters. Each owner's "
+        f"parameters are at most {far} away from the model (consensus error)."
     )
 
 
@@ -248,9 +248,9 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In some direction the noise hides the moments, so Parley regularised the moments. The model is pulled "
-        "towards 0 in that direction, where intervals mean little. A constant with one column per category name "
-        "always has this effect, because the columns add up to the constant."
+        " In at least one direction the noise hides the moments, so Parley regularised the moments. In such a "
+        "direction, the model is pulled towards 0 and the intervals mean little. A constant with one column per "
+        "category name always causes such a direction, because the columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -329,8 +329,8 @@ def release_lines(
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
     done = "the model is the same as before" if repeated else "the model is released"
     return [
-        f"Done: {done}. A release does not show how good the model is; each owner's own rows show how good the model "
-        "is.",
+        f"Done: {done}. A release does not show how good the model is. To find out, each owner scores the model on its "
+        "own rows.",
         f"Written: {written}",
         f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "The model was not saved. The same command with --save model.json writes the model from stored answers, at no "

@@ -24,8 +24,8 @@ WAY_LABELS = {
 }
 
 COMPARISON_NOTE = (
-    "The model alone and the personal model come from the same procedure (parley refine). The model alone starts from "
-    "the public sample's fit, if there is one."
+    "The owner's own model (alone) and its personal model come from the same procedure (parley refine). The owner's "
+    "own model starts from the public sample's fit, if there is a public sample."
 )
 
 
@@ -47,8 +47,8 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 SAME_PEOPLE_WARNING = (
     "Rows are held out one by one, so a person with several rows can be in training and in scoring. The overlap "
-    "of people flatters every model, and models fitted to own rows most. For new people, joining may save more than "
-    "these figures show."
+    "of people makes every model look better than it is, most of all models fitted to the owner's rows. For new "
+    "people, joining may save more than these figures show."
 )
 
 
@@ -82,8 +82,8 @@ def headline(verdict: Verdict) -> str:
     gain = verdict.personal_gain
     if verdict.one_class:
         return (
-            f"{verdict.owner}'s own rows have only one class, so the joint model cannot be compared with a model "
-            f"alone. The joint model costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
+            f"{verdict.owner}'s own rows have only one class, so the joint model cannot be compared with the owner's "
+            f"own model. The joint model costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
         )
     if gain.low == gain.high == 0:
         return f"Joining changes nothing on {verdict.owner}'s own rows: its personal model is {own}.{_few(verdict)}"
@@ -92,7 +92,7 @@ def headline(verdict: Verdict) -> str:
             f"Joining makes no significant difference on {verdict.owner}'s own rows: with and without the other "
             f"owners, its model is {own}. Joining saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
         )
-    sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be chance."
+    sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be due to chance."
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
     return (
         f"The best model on {verdict.owner}'s own rows is {best} ({words[best]}). With the personal model, joining "
@@ -124,7 +124,7 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
         f"with a personal model on their own held-out rows. {counted(better, 'owner')} "
         f"{'gains' if better == 1 else 'gain'} on average and {worse} {'loses' if worse == 1 else 'lose'} "
-        f"significantly. The unchanged joint model beats the model alone of {counted(joint, 'owner')}.{rests}"
+        f"significantly. For {counted(joint, 'owner')}, the unchanged joint model beats the owner's own model.{rests}"
     )
 
 
@@ -142,17 +142,15 @@ def way_rows(how: PersonalModel, unit: float = 1.0) -> list[list[str]]:
 def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     """Say which personal model was chosen."""
     if how.chosen == "joint":
-        return (
-            f"{owner}'s personal model is the joint model: on the owner's rows, no other model is shown to be better."
-        )
+        return f"{owner}'s personal model is the joint model, because no other model proved better on the owner's rows."
     parts = " and ".join(
         f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
     )
     ridge = f"fitted to its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
     kept = how.kept
-    trees = " and trees of its own rows on top" if kept.get("trees", 0.0) > 0 else ""
+    trees = ", with trees of its own rows added" if kept.get("trees", 0.0) > 0 else ""
     own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if kept.get("own", 0.0) > 0 else ""
-    back = f", {kept['alone']:.0%} of the way to its model alone" if kept.get("alone", 0.0) > 0 else ""
+    back = f", {kept['alone']:.0%} of the way to its own model" if kept.get("alone", 0.0) > 0 else ""
     return (
         f"{owner}'s personal model is {ridge}{trees}{own}{back}. The cross-validated cost is {number(unit * how.loss)}."
     )

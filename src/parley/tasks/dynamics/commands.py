@@ -81,9 +81,9 @@ def identify_command(
         show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
-        raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) instead of a table")
+        raise SettingError("--ledgers, --owners, --seed and --save need a terms file (.toml), not a table")
     if inputs is None or states is None or period is None or max_delay is None:
-        raise SettingError("--inputs, --states, --period, --max-delay: expected all four options with a table")
+        raise SettingError("--inputs, --states, --period and --max-delay are all required with a table")
     if plot is not None:
         from parley.report.figures import picture
         from parley.tasks.dynamics import figures as plant_figures  # a library that is slow to load
@@ -161,7 +161,8 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         identified = result.identified()
     except DataError as error:
         raise DataError(
-            f"noise hides the plant ({error}). The release is kept; use more trajectories or a larger budget"
+            f"the noise is too large to identify the plant ({error}). The release is kept; use more trajectories or a "
+            "larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
     model, plant = PlantModel.expect(terms.model), identified.plant
@@ -183,7 +184,7 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
 def _listed(text: str, option: str) -> list[str]:
     listed = [name.strip() for name in text.split(",")]
     if not all(listed) or len(set(listed)) < len(listed):
-        raise SettingError(f"{option} {text!r}: expected names of different columns with commas between them")
+        raise SettingError(f"{option} {text!r}: expected names of different columns, separated by commas")
     return listed
 
 

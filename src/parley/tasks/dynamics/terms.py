@@ -52,7 +52,7 @@ class PlantModel(Model):
         if not isinstance(content.get("trajectory"), str):
             return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|not allowed for a plant, nor is features: a plant's columns are states and inputs")
+            raise ValueError("target|a plant has no target or features; list its columns as states and inputs")
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:
@@ -74,12 +74,13 @@ class PlantModel(Model):
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse scores of a plant, and units within a record."""
         privacy = terms.privacy
-        if privacy.score_epsilon is not None or privacy.scale_epsilon is not None:
-            raise ValueError("privacy.score_epsilon|not allowed for a plant, nor is scale_epsilon")
+        for key in ("score_epsilon", "scale_epsilon"):
+            if getattr(privacy, key) is not None:
+                raise ValueError(f"privacy.{key}|not allowed for a plant")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|not allowed for a plant, nor is records_per_person above 1: a record is a whole "
-                "trajectory"
+                "privacy.person|not allowed for a plant, because a record is a whole trajectory; remove person and "
+                "records_per_person"
             )
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from parley.errors import GuaranteeError
+from parley.losses.loss import ClipNorm, RecordBound
 from parley.privacy.mechanisms import Norm
 from parley.tasks.networks.architectures import binary_cross_entropy, cross_entropy, set_parameters, sole_copy, squared
 from parley.tasks.networks.elementwise import (
@@ -78,13 +79,14 @@ class RecordGradients:
         losses: Losses,
         row: tuple[int, ...],
         clip: float,
-        norm: Norm,
+        norm: ClipNorm,
         expected: float,
         device: str = "cpu",
         study: bool = False,
     ) -> None:
-        """`row` is the shape of a record; `expected`, the average number drawn, decides the batch shapes. A `study`
-        also takes unlisted modules and losses, with gradients by torch.func."""
+        """`row` is the shape of a record; `norm` that of the clip, which need not be the noise's (`bound`); `expected`,
+        the average number drawn, decides the batch shapes. A `study` also takes unlisted modules and losses, with
+        gradients by torch.func."""
         require_parameters(module)
         self.listed, made = True, None
         try:
@@ -105,6 +107,11 @@ class RecordGradients:
     def parameters(self) -> int:
         """P: the number of parameters."""
         return sum(parameter.numel() for parameter in self.module.parameters())
+
+    def bound(self, norm: Norm) -> float:
+        """Return the largest norm of a clipped gradient in another norm, rounded up. A rounding is bounded likewise, as
+        it is a share of the clip in every norm."""
+        return RecordBound(self.clip, self.norm, clips=True).within(norm, self.parameters)
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -263,19 +270,20 @@ class RecordGradients:
             gradients = each(parameters, rows, targets)
         except (RuntimeError, ValueError) as error:
             raise GuaranteeError(
-                "network: PyTorch cannot compute gradients of single records of this module. The module must not mix "
-                "records, draw at random or change buffers. The loss must be one number per record"
+                "network: PyTorch cannot compute per-record gradients of this module. The module must not mix records, "
+                "draw at random or change buffers. The loss must be one number per record"
             ) from error
         return Written([gradients[name].flatten(1).double() for name in parameters])
 
     def _measured(self, made: list[LayerGradients]) -> tuple[Tensor, Tensor]:
         """Return upper bounds (on the gradients' norms [n], on those norms without cancellation between places [n])."""
         error = 4 * max(layer.error for layer in made) + 64 * ROUNDING_UNIT
-        total = _added([layer.size(self.norm) for layer in made])
+        sizes = [layer.size(self.norm) for layer in made]
+        total = torch.stack(sizes).amax(0) if self.norm == "linf" else _added(sizes)
         spreads = [layer.spread for layer in made if layer.spread is not None]
         spread = _added(spreads) if spreads else torch.zeros_like(total)
         total = (total + spread * error) * (1 + error)
-        return (total, spread) if self.norm == "l1" else (total.sqrt() * (1 + error), spread.sqrt() * (1 + error))
+        return (total.sqrt() * (1 + error), spread.sqrt() * (1 + error)) if self.norm == "l2" else (total, spread)
 
     def _factors(self, made: list[LayerGradients]) -> Tensor:
         """Return the factor [n] that scales each record down: at most 1, and 0 for a gradient that is not a number."""
@@ -290,8 +298,8 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
     made = exact_network(module)
     if losses not in SLOPES:
         raise GuaranteeError(
-            f"loss: a release needs {', '.join(each.__name__ for each in SLOPES)}, whose gradients are known to "
-            f"belong to single records; choose such a loss, {STUDY_HINT}"
+            f"loss: expected one of {', '.join(each.__name__ for each in SLOPES)} for a release. Other losses may mix "
+            f"records; use one of these losses, {STUDY_HINT}"
         )
     require_row_axes(made, row)
     return made

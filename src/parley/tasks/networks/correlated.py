@@ -44,16 +44,16 @@ class MixedGradientQuestion(Question):
     """c_0 s_k + c_1 s_(k-1) + ... of a `band` over n/M, where s_j is the sum of clipped gradients at round j's theta
     over batch j of M = `batches`, the same fixed, public batches in every epoch.
 
-    Formal guarantee (C the clip, m rows in the largest batch, r the relative rounding of a sum over them, E epochs): a
-    record is in one batch, which comes every M rounds, and the band has at most M diagonals. So at most one sum in an
-    answer is about the record, and its index i follows from the record's place and the round. Replacing the record
-    moves that sum by at most 2 C, as computed 2 C (1 + r m), at any theta, even if the query names other parameters for
-    a past round. Mixing b sums and dividing is off by at most (b + 2) 2^-53 of (|c_0| + |c_1| + ...) m C (1 + r) for
-    each of the two tables. So an answer moves by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that error), or by 0
-    if no sum is about the record. All answers together move by at most `reach`, the root of E (d_0^2 + d_1^2 + ...).
-    Nothing hides who is in a batch. Sums about other records stay the same only if linear algebra gives the same bits
-    for the same numbers. Terms or plan fix M, E, the band and each record's pattern before the first question, as
-    `JointSeries` needs it; answers of other owners may come in between.
+    Formal guarantee (C the clip in L2, m rows in the largest batch, r the relative rounding of a sum over them, E
+    epochs): a record is in one batch, which comes every M rounds, and the band has at most M diagonals. So at most one
+    sum in an answer is about the record, and its index i follows from the record's place and the round. Replacing the
+    record moves that sum by at most 2 C, as computed 2 C (1 + r m), at any theta, even if the query names other
+    parameters for a past round. Mixing b sums and dividing is off by at most (b + 2) 2^-53 of (|c_0| + |c_1| + ...) m C
+    (1 + r) for each of the two tables. So an answer moves by at most d_i = (M/n) (2 C (1 + r m) |c_i| + twice that
+    error), or by 0 if no sum is about the record. All answers together move by at most `reach`, the root of E (d_0^2 +
+    d_1^2 + ...). Nothing hides who is in a batch. Sums about other records stay the same only if linear algebra gives
+    the same bits for the same numbers. Terms or plan fix M, E, the band and each record's pattern before the first
+    question, as `JointSeries` needs it; answers of other owners may come in between.
     """
 
     asks = MixedGradientQuery
@@ -81,7 +81,7 @@ class MixedGradientQuestion(Question):
         if band.width > batches:
             raise GuaranteeError("band: expected at most one diagonal per batch; otherwise a record counts twice")
         clip, largest_size, share = (
-            gradients.clip,
+            gradients.bound("l2"),
             largest_batch(table or rows, batches),
             batches / rows * (1 + 4 * ROUNDING_UNIT),
         )
@@ -212,7 +212,7 @@ def agreed_band(learning: Learning, parameters: int) -> Band:
     widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(
-            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, whose questions "
-            f"carry the weights of several rounds; this network has {parameters:,} weights"
+            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, because a "
+            f"question contains the weights of several rounds; this network has {parameters:,} weights"
         )
     return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

@@ -18,7 +18,9 @@ class CorrelatedSGDRules(NetworkSGDRules):
     sampling: ClassVar[str] = "partition"
     why: ClassVar[str] = "with correlated-sgd: the privacy proof covers fixed batches, not secret draws"
     keys: ClassVar[Mapping[str, str]] = {
-        key: what for key, what in NetworkSGDRules.keys.items() if key != "learning.batch_seed"
+        key: what
+        for key, what in NetworkSGDRules.keys.items()
+        if key not in ("learning.batch_seed", "privacy.clip_norm")
     }
 
     def check_learning(self, learning: Learning) -> None:

@@ -94,7 +94,7 @@ def require_alike_threads() -> None:
     row's numbers depend on its place."""
     tiny = torch.full((torch.get_num_threads() << 16,), 2.0**-100) * 2.0**-49
     if not bool((tiny.view(torch.int32) == 1).all()):  # the tiniest number has the digit 1
-        raise GuaranteeError("torch: a thread flushes denormal numbers; expected torch.set_flush_denormal(False)")
+        raise GuaranteeError("torch: a thread flushes denormal numbers; call torch.set_flush_denormal(False)")
 
 
 Computed = Callable[[Tensor], Sequence[Tensor]]  # rows [n, ...] to what is computed of each, tensors [n, ...]

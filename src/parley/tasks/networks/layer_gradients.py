@@ -7,8 +7,9 @@ and places are few, its square is the sum of (d_s . d_t) (a_s . a_t) and the wei
 product.
 
 Formal guarantee: a and d are float32 numbers as the module computed them; all arithmetic on them that a bound relies on
-is in float64. `size` is a record's squared L2 norm, or its L1 norm, within a relative error of `error`, except for
-`spread`: for products of places the error is `error` times `spread`, the square of the norm without cancellation.
+is in float64. `size` is a record's squared L2 norm, its L1 norm or its largest entry, within a relative error of
+`error`, except for `spread`: for products of places the error is `error` times `spread`, the square of the norm without
+cancellation.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from parley.privacy.mechanisms import Norm
+from parley.losses.loss import ClipNorm
 from parley.tasks.networks.elementwise import folded
 
 Module = Any  # torch.nn.Conv1d or torch.nn.Conv2d
@@ -73,9 +74,11 @@ class Outer:
     def error(self) -> float:
         return float(self.a.shape[1] + self.d.shape[1] + 8) * ROUNDING_UNIT
 
-    def size(self, norm: Norm) -> Tensor:
+    def size(self, norm: ClipNorm) -> Tensor:
         a, d = (measured(each, norm) for each in (self.a, self.d))
-        return d * (a + 1) if self.constant else d * a
+        if not self.constant:
+            return d * a
+        return d * (a.clamp(min=1.0) if norm == "linf" else a + 1)
 
     def kept(self, rows: Tensor) -> "Outer":
         return Outer(zeroed(self.a, rows), zeroed(self.d, rows), self.constant)
@@ -100,8 +103,9 @@ class Written:
     def error(self) -> float:
         return float(sum(piece.shape[1] for piece in self.pieces) + 8) * ROUNDING_UNIT
 
-    def size(self, norm: Norm) -> Tensor:
-        return torch.stack([measured(piece, norm) for piece in self.pieces]).sum(0)
+    def size(self, norm: ClipNorm) -> Tensor:
+        sizes = torch.stack([measured(piece, norm) for piece in self.pieces])
+        return sizes.amax(0) if norm == "linf" else sizes.sum(0)
 
     def kept(self, rows: Tensor) -> "Written":
         return Written([zeroed(piece, rows) for piece in self.pieces])
@@ -131,7 +135,7 @@ class Places:
         """An upper bound on (sum of |d_t| |a_t|)^2 [n], the constant included."""
         return square(self.d) * (square(self.a) + self.a.shape[2] * self.constant)
 
-    def size(self, norm: Norm) -> Tensor:
+    def size(self, norm: ClipNorm) -> Tensor:
         near = self.a.transpose(1, 2) @ self.a + (1.0 if self.constant else 0.0)
         return (near * (self.d.transpose(1, 2) @ self.d)).sum((1, 2)).clamp(min=0.0)
 
@@ -147,7 +151,7 @@ class Places:
 LayerGradients = Outer | Written | Places
 
 
-def layer_gradients(trace: Trace, norm: Norm, double: Callable[[Tensor], Tensor]) -> LayerGradients:
+def layer_gradients(trace: Trace, norm: ClipNorm, double: Callable[[Tensor], Tensor]) -> LayerGradients:
     """Return records' gradients by a layer's weight and constant in the cheapest form; `double` converts long rows."""
     a, d = trace.taken, trace.slopes
     (width, places), out = a.shape[1:], d.shape[1]
@@ -159,9 +163,11 @@ def layer_gradients(trace: Trace, norm: Norm, double: Callable[[Tensor], Tensor]
     return Written([whole, folded(d.double())] if trace.constant else [whole])
 
 
-def measured(rows: Tensor, norm: Norm) -> Tensor:
-    """Return the squared L2 norm, or the L1 norm, of every row [n]."""
-    return rows.abs().sum(1) if norm == "l1" else torch.linalg.vector_norm(rows, dim=1).square()
+def measured(rows: Tensor, norm: ClipNorm) -> Tensor:
+    """Return the squared L2 norm, the L1 norm or the largest size of an entry of every row [n]."""
+    if norm == "l2":
+        return torch.linalg.vector_norm(rows, dim=1).square()
+    return rows.abs().sum(1) if norm == "l1" else rows.abs().amax(1)
 
 
 def square(stack: Tensor) -> Tensor:

@@ -169,7 +169,7 @@ def _translated(part: Module, name: str, seen: set[int]) -> Iterator[Module]:
         [(key, value.shape) for layer in layers for key, value in layer.named_parameters()] for layers in ([part], made)
     )
     if held != fresh:
-        raise _refused(part, name, "the layer's parameters differ from its settings in name or shape")
+        raise _refused(part, name, "the names or shapes of the layer's parameters do not match its settings")
     own = {id(parameter) for parameter in part.parameters()}
     if len(own) < len(held) or own & seen:
         raise _refused(part, name, "the layer shares parameters with another layer")
@@ -194,7 +194,7 @@ def _require_plain(part: Module, name: str) -> None:
     if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
         raise _refused(part, name, "the layer has hooks, which could see records")
     if changed := sorted(set(held) & set(dir(type(part)))):
-        raise _refused(part, name, f"the layer has a {changed[0]} of its own")
+        raise _refused(part, name, f"the layer overrides {changed[0]}")
     if part._buffers and type(part) is not Scattering:
         raise _refused(part, name, "the layer has buffers, which could remember records")
 

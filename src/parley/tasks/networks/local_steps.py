@@ -85,7 +85,7 @@ class NetworkUpdateQuestion(Question):
         terms, learning = context.terms, context.terms.learning
         rows, table = terms.train_rows(owner), terms.train_places(owner)
         gradient = NetworkGradientQuestion.from_gradients(
-            agreed_gradients(context, owner), rows, learning.batches or 1, table
+            agreed_gradients(context, owner), rows, learning.batches or 1, table, context.norm
         )
         step, steps = own_steps(terms, owner)
         return cls(
@@ -146,9 +146,7 @@ class NetworkUpdateQuestion(Question):
     def bounded(self, query: Query, *given: Any, **named: Any) -> Bounded:
         """Return the answer before its noise; refused where every step adds noise, since no such value exists."""
         if self.noisy_steps:
-            raise GuaranteeError(
-                "local steps with noise in each: every step adds noise, so an answer without noise does not exist"
-            )
+            raise GuaranteeError("local steps: every step adds noise, so an answer without noise does not exist")
         return super().bounded(query, *given, **named)
 
     def exact(self, query: Query, tables: Tables) -> Floats:

@@ -53,7 +53,7 @@ class NetworkModel(JointModel):
         path = Path(path)
         weights = path.with_suffix(".safetensors")
         if weights == path:
-            raise ModelError(f"{path}: a .safetensors file holds only the weights; give the model file another ending")
+            raise ModelError(f"{path}: expected another extension; a .safetensors file contains only the weights")
         p, shapes = self.preparation_, architecture_of(self.preparation_).shapes
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})
@@ -100,7 +100,7 @@ def stored_weights(content: Mapping[str, Any], preparation: Preparation, path: P
         raise ModelError(f"{file}: expected the weights that were saved with {path.name}")
     arrays = load(blob)
     if {name: array.shape for name, array in arrays.items()} != shapes:
-        raise ModelError(f"{file}: the tensors do not fit the network that {path.name} names")
+        raise ModelError(f"{file}: the tensors do not fit the network in {path.name}")
     return np.concatenate([arrays[name].astype(np.float64).reshape(-1) for name in shapes])
 
 

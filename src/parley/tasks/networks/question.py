@@ -22,6 +22,7 @@ from parley.data.split import Places, draw_places
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Asker, State
 from parley.learning.algorithms.private_sgd import OPTIMISER_MEMORY, PrivateSGD
+from parley.losses.loss import ClipNorm
 from parley.privacy.mechanisms import Bounded, Extent, Norm
 from parley.protocol.queries import Answer
 from parley.protocol.queries.query import Query, check_parameter
@@ -81,7 +82,7 @@ def float32_rows(X: Floats) -> NDArray[np.float32]:
 def network_rows_of(rows: object) -> NetworkRows:
     """Return rows that were prepared for a network; refuse others."""
     if not isinstance(rows, NetworkRows):
-        raise DataError("records: expected a table prepared under terms of networks")
+        raise DataError("records: expected a table prepared with terms for networks")
     return rows
 
 
@@ -97,11 +98,12 @@ class NetworkGradientQuery(Query):
 class NetworkGradientQuestion(Question):
     """The sum of the drawn records' clipped gradients over n/M, the public average number drawn.
 
-    Formal guarantee (M = `batches`, C the clip, r the relative rounding of a sum over all n rows): every record is
-    drawn with probability 1/M, in secret and independently. Its contribution is a function of itself and theta with
-    norm at most C, whoever else was drawn (`clipping`). So exact sums over a draw with and without a record differ by
-    at most C, computed ones by r n C each more. The answer moves by at most C (M/n + 2 r M), half of `sensitivity`, as
-    sampled events need it. An empty draw is exactly 0. Nothing is divided by the number drawn.
+    Formal guarantee (M = `batches`, C the clip in the noise's norm (`RecordGradients.bound`), r the relative rounding
+    of a sum over all n rows): every record is drawn with probability 1/M, in secret and independently. Its contribution
+    is a function of itself and theta with norm at most C, whoever else was drawn (`clipping`). So exact sums over a
+    draw with and without a record differ by at most C, computed ones by r n C each more. The answer moves by at most C
+    (M/n + 2 r M), half of `sensitivity`, as sampled events need it. An empty draw is exactly 0. Nothing is divided by
+    the number drawn.
     """
 
     asks = NetworkGradientQuery
@@ -113,21 +115,25 @@ class NetworkGradientQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms = context.terms
         rows, table = terms.train_rows(owner), terms.train_places(owner)
-        return cls.from_gradients(agreed_gradients(context, owner), rows, terms.learning.batches or 1, table)
+        batches = terms.learning.batches or 1
+        return cls.from_gradients(agreed_gradients(context, owner), rows, batches, table, context.norm)
 
     @classmethod
-    def from_gradients(cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None) -> Self:
-        """Return the question about `rows` rows, of `table` rows in all where people are held out."""
+    def from_gradients(
+        cls, gradients: RecordGradients, rows: int, batches: int, table: int | None = None, norm: Norm = "l2"
+    ) -> Self:
+        """Return the question about `rows` rows, of `table` rows in all where people are held out; noise is calibrated
+        in `norm`."""
         table = rows if table is None else table
-        clip, rounding, table_share = gradients.clip, gradients.rounding(table), table / rows
+        clip, rounding, table_share = gradients.bound(norm), gradients.rounding(table), table / rows
         largest = clip * batches * (1 + rounding) * table_share
         return cls(
             parameters=gradients.parameters,
             records=rows,
             size=gradients.parameters,
-            norm=gradients.norm,
+            norm=norm,
             sensitivity=2 * clip * (batches / rows + 2 * rounding * batches * table_share),
-            extent=Extent(-largest, largest, largest, gradients.norm),
+            extent=Extent(-largest, largest, largest, norm),
             bound=None,
             gradients=gradients,
             batches=batches,
@@ -202,7 +208,7 @@ def agreed_gradients(context: Context, owner: str) -> RecordGradients:
         architecture_of(context.preparation),
         terms.model.classifies,
         terms.privacy.clip or 0.0,
-        context.norm,
+        terms.privacy.clip_norm or context.norm,
         terms.train_rows(owner) / (terms.learning.batches or 1),
         os.environ.get("PARLEY_DEVICE", "cpu"),
     )
@@ -210,7 +216,7 @@ def agreed_gradients(context: Context, owner: str) -> RecordGradients:
 
 @lru_cache(maxsize=8)
 def _record_gradients(
-    network: Architecture, classes: bool, clip: float, norm: Norm, expected: float, device: str
+    network: Architecture, classes: bool, clip: float, norm: ClipNorm, expected: float, device: str
 ) -> RecordGradients:
     losses = cross_entropy if classes else squared
     return RecordGradients(network.module(), losses, (network.inputs,), clip, norm, expected, device)

@@ -64,7 +64,7 @@ class StablePlan:
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError(
-                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw hides nobody"
+                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw protects no record"
             )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
@@ -111,6 +111,5 @@ def require_study(seed: int | None, ledger: AnyLedger | None) -> None:
     """Refuse (GuaranteeError) stable noise without a seed or with a ledger: it could be released."""
     if seed is None or ledger is not None:
         raise GuaranteeError(
-            "answers with stable noise cannot be released, because no exact sampler exists; expected a seed and no "
-            "ledger"
+            "answers with stable noise cannot be released, because no exact sampler exists; pass a seed and no ledger"
         )

@@ -76,7 +76,7 @@ class Networks(Task):
         return {
             "clip": agreement.setup.terms.privacy.clip,
             "rate": question.rate,
-            "norm": question.norm,
+            "norm": agreement.setup.terms.privacy.clip_norm or question.norm,
             "sensitivity": mechanism.sensitivity,
             "noise_scale": mechanism.noise_scale,
         }

@@ -62,9 +62,9 @@ class NetworkModel(Model):
         """Refuse keys that networks do not use, and unlisted networks."""
         self.refuse(UNUSED_KEYS, "for networks")
         if self.architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms carry no code")
+            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms cannot contain code")
         if self.intercept:
-            raise ValueError("intercept|not allowed for networks: every layer has its own constants")
+            raise ValueError("intercept|not allowed for networks: every layer has its own biases")
         if self.layers is not None and self.architecture != "mlp":
             raise ValueError("layers|allowed only with architecture = 'mlp'")
         shape = image_shape(self.architecture)
@@ -81,7 +81,7 @@ class NetworkModel(Model):
         learning, privacy = terms.learning, terms.privacy
         if learning.start is not None:
             raise ValueError("learning.start|not allowed for networks, which start from random public weights")
-        for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
+        for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for networks")
         if privacy.clip is None or not LEAST_CLIP <= privacy.clip <= MOST_CLIP:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import State
+from parley.losses.loss import ClipNorm
 from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Reservation
 from parley.privacy.accounting import Series, exact, mechanism_norm
@@ -67,6 +68,8 @@ class NetworkPlan:
     noise
         "correlated": later noise cancels earlier noise. Records are then in fixed batches, which hide nobody, and the
         first step spends the whole budget.
+    clip_norm
+        The norm of the clip: "l1", "l2" or "linf"; None for the mechanism's own. Noise grows to bound the mechanism's.
     """
 
     epsilon: float
@@ -79,6 +82,7 @@ class NetworkPlan:
     optimiser: Literal["plain", "momentum", "adam"] = "momentum"
     decay: Literal["cosine", "none"] = "cosine"
     noise: Literal["independent", "correlated"] = "independent"
+    clip_norm: ClipNorm | None = None
 
     def __post_init__(self) -> None:
         positive(self.epsilon, "epsilon")
@@ -87,7 +91,7 @@ class NetworkPlan:
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError(
-                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw hides nobody"
+                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw protects no record"
             )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
@@ -97,10 +101,12 @@ class NetworkPlan:
             raise SettingError(f"delta = {self.delta!r}: expected a number between 0 and 1 with Gaussian noise")
         if self.mechanism == "laplace" and self.delta != 0:
             raise SettingError(f"delta = {self.delta!r}: expected 0 with Laplace noise, which needs no delta")
+        if self.clip_norm not in (None, "l1", "l2", "linf"):
+            raise SettingError(f"clip_norm = {self.clip_norm!r}: expected 'l1', 'l2' or 'linf'")
         if self.noise not in ("independent", "correlated"):
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
-            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian'; no other mechanism has a proof")
+            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian', the only one with a privacy proof")
         if self.noise == "correlated" and self.steps > MAX_STEPS:
             raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps with correlated noise")
 
@@ -118,7 +124,7 @@ class NetworkPlan:
 
     @property
     def norm(self) -> Norm:
-        """The norm in which gradients are clipped."""
+        """The norm in which noise is calibrated."""
         return mechanism_norm(self.mechanism)
 
     def series(self, question: NetworkGradientQuestion | MixedGradientQuestion) -> Series:
@@ -301,7 +307,7 @@ def _answering(
     losses = LOSSES[loss] if isinstance(loss, str) else loss
     shape, expected = rows.X.shape[1:], len(rows) / plan.batches
     study = seed is not None
-    made = RecordGradients(module, losses, shape, plan.clip, plan.norm, expected, speed.device, study)
+    made = RecordGradients(module, losses, shape, plan.clip, _clip_norm(plan), expected, speed.device, study)
     made.require_sound_shapes()  # now, before a budget is reserved
     if losses in (cross_entropy, binary_cross_entropy):
         _require_classes(module, rows, losses is binary_cross_entropy)
@@ -321,7 +327,7 @@ def _question(
 ) -> tuple[NetworkGradientQuestion | MixedGradientQuestion, Series | StableSteps]:
     band = _plan_band(plan)
     if band is None or isinstance(plan, StablePlan):
-        question = NetworkGradientQuestion.from_gradients(made, rows, plan.batches)
+        question = NetworkGradientQuestion.from_gradients(made, rows, plan.batches, norm=plan.norm)
         return question, plan.series(question)
     mixed = MixedGradientQuestion.from_gradients(made, rows, plan.batches, band, plan.epochs)
     return mixed, plan.series(mixed)
@@ -333,6 +339,10 @@ def _algorithm(plan: NetworkPlan | StablePlan) -> NetworkSGD:
     if band is None:
         return NetworkSGD(*settings, constant=constant)
     return CorrelatedSGD(*settings, constant=constant, band=band)
+
+
+def _clip_norm(plan: NetworkPlan | StablePlan) -> ClipNorm:
+    return plan.norm if isinstance(plan, StablePlan) else plan.clip_norm or plan.norm
 
 
 def _plan_band(plan: NetworkPlan | StablePlan) -> Band | None:
@@ -401,6 +411,8 @@ def _agreement_hash(module: Any, losses: Losses, plan: NetworkPlan | StablePlan,
     agreed, band = asdict(plan), _plan_band(plan)
     if band is None:
         agreed.pop("noise", None)  # as it was agreed on before noise could be anything else
+    if _clip_norm(plan) == plan.norm:
+        agreed.pop("clip_norm", None)
     facts = [
         "parley-network-1",
         repr(module),

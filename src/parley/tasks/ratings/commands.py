@@ -152,7 +152,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Recommend to one of the owner's own users the best items that the user has not rated.
+    """Recommend the best items to one of the owner's own users, among items that the user has not rated.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and
@@ -167,7 +167,7 @@ def recommend_command(
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
-        raise SettingError(f"{terms_file}: expected the terms of ratings under which {model_file} was learned")
+        raise SettingError(f"{terms_file}: expected the terms file that {model_file} was trained with")
     ranked_items = recommendations(model, terms, Owner(owner, table_of(terms.owner(owner), data)), user, best, item)
     content = {"user": user, "items": [{"item": name, "expected": expected} for name, expected in ranked_items]}
     rows = [["item", "expected rating"], *([name, number(expected, 3)] for name, expected in ranked_items)]

@@ -54,7 +54,7 @@ def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
         raise DataError("ratings: expected at least one rating")
     places = ((ratings.users, ratings.user_names), (ratings.items, ratings.item_names))
     if any(place.min() < 0 or place.max() >= len(names) for place, names in places):  # the compiled loop does not look
-        raise DataError("ratings: a user or an item has no name")
+        raise DataError("ratings: expected a name for every user and every item")
     return ratings.pick(rng.permutation(len(ratings)))
 
 

@@ -107,7 +107,7 @@ def measured(
 ) -> ItemsResult:
     """Return a study's result with its errors on held-out ratings, and the first model's worth to each owner."""
     if result.released:
-        raise GuaranteeError("a release is not measured on private ratings; each owner can run parley score")
+        raise GuaranteeError("a release cannot be evaluated here on private ratings; each owner can run parley score")
     owners_items, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))
@@ -172,9 +172,9 @@ class ItemsWorth:
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (
-            f"every owner is expected to learn better items alone. With this noise, the ratings of all {everybody:,} "
-            f"users are worth about as much as the ratings of {number(self.heard, 2, 'above')} users without noise. "
-            f"The smallest owner, {printable(name)}, has {self.users[name]:,} users"
+            "every owner is expected to learn better item factors alone. With this noise, the ratings of all "
+            f"{everybody:,} users are worth about as much as those of {number(self.heard, 2, 'above')} users without "
+            f"noise. The smallest owner, {printable(name)}, has {self.users[name]:,} users"
         )
 
 
@@ -195,8 +195,9 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}. Use more users, a larger epsilon or fewer items, or release anyway with "
-            "--force. A simulation (parley train without --ledgers) shows the result first. Nothing was spent"
+            f"the terms are not worth a budget: {sentence}. Use more users, a larger epsilon or fewer items, or "
+            "release anyway with --force. To see the result first, run a simulation (parley train without --ledgers). "
+            "Nothing was spent"
         )
 
 

@@ -157,5 +157,5 @@ class ItemFactorsQuestion(Question):
 def ratings_of(rows: Any) -> UserRatings:
     """Return rows that are ratings by users; refuse others."""
     if not isinstance(rows, UserRatings):
-        raise DataError("ratings: expected a table prepared under terms of ratings")
+        raise DataError("ratings: expected a table prepared with terms for ratings")
     return rows

@@ -177,10 +177,10 @@ def recommendations(
     ['Dune']
     """
     if terms.task != "ratings" or model.item_names != RatingsModel.expect(terms.model).item_names:
-        raise SettingError("terms: expected the terms of ratings under which the model was trained")
+        raise SettingError("terms: expected the terms that the model was trained with")
     preparation = rating_preparation(terms.model)
     own = preparation.read(owner.table, terms, owner.name)
     if user not in own.user_names:
-        raise SettingError(f"user: the column {preparation.model.user!r} of {owner.table.where} has no such user")
+        raise SettingError(f"user: expected a user from the column {preparation.model.user!r} of {owner.table.where}")
     names = [item] if item is not None else model.recommend(own, user, best)
     return [(name, model.predict(own, user, name)) for name in names]

@@ -244,5 +244,5 @@ def made_of(model: RatingsModel, items: Items, terms_hash: str = "", released: b
 
 def _algorithm(setup: Setup) -> ItemFactors:
     if setup.terms.task != "ratings":
-        raise GuaranteeError("items: expected terms of ratings, kind = 'matrix-factorization'")
+        raise GuaranteeError("items: expected terms for ratings, kind = 'matrix-factorization'")
     return ItemFactors.make(setup)

@@ -248,7 +248,7 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
     row[users] = np.arange(len(users))
     place = row[ratings.users]
     if len(ratings) and (place.min() < 0 or ratings.items.min() < 0 or ratings.items.max() >= len(ratings.item_names)):
-        raise SettingError("users: expected all users with a rating, and only listed items")
+        raise SettingError("users: expected every user who has a rating, and ratings of listed items only")
     _, order = np.unique(place * len(ratings.item_names) + ratings.items, return_index=True)
     first = np.searchsorted(place[order], np.arange(len(users) + 1)).astype(np.int64)
     values = np.clip(ratings.values[order], low, high) - (low + high) / 2

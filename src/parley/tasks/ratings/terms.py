@@ -109,13 +109,13 @@ class RatingsModel(Model):
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
-                "learning.step|not allowed for ratings, nor is start: the noise determines the size of steps"
+                "learning.step|expected no step or start for ratings: the noise determines the size of steps"
             )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for ratings")
         if privacy.person not in (None, self.user):
-            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users, or no such key")
+            raise ValueError(f"privacy.person|expected {self.user!r}, the column of users; or remove the key")
         some = (
             learning.participation is not None
             or learning.straggler == "skip"

@@ -174,7 +174,7 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
     setup = resolve(terms)
     preparation, algorithm = setup.preparation, BoostedTrees.make(setup)
     if not isinstance(preparation, TreePreparation):
-        raise TypeError("boosted trees prepare columns in their own way")
+        raise TypeError("expected terms for boosted trees")
     rows, begin = preparation.records(public, "public sample"), starting_point(setup)
     rows, costs = rows.where(rows.present), list[list[float]]()
     for place, held in enumerate(folds(len(rows), FOLDS)):

@@ -348,5 +348,5 @@ class LeafSumsQuestion(Question):
 def placed_rows_of(rows: Any) -> PlacedRows:
     """Return rows that were placed in leaves; refuse others."""
     if not isinstance(rows, PlacedRows):
-        raise DataError("records: expected a table prepared under terms of boosted trees")
+        raise DataError("records: expected a table prepared with terms for boosted trees")
     return rows

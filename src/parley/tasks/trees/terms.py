@@ -71,7 +71,7 @@ class TreesModel(Model):
         """Refuse settings that have no meaning, or no proof yet, for boosted trees."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|not allowed for trees, nor is start: the noise determines the leaf values")
+            raise ValueError("learning.step|expected no step or start for trees: the noise determines the leaf values")
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for boosted trees")
@@ -80,7 +80,7 @@ class TreesModel(Model):
         min_trees = 1 + len(self.features or ())
         if learning.horizon < min_trees:
             raise ValueError(
-                f"learning.horizon|expected at least {min_trees} trees: one for the level, and one for every column"
+                f"learning.horizon|expected at least {min_trees} trees: one for the common level, one for each column"
             )
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):

@@ -174,7 +174,7 @@ def test_answers_are_shares_of_all_records():
     assert question.bounded(query, tables, (2,)).value.tolist() == [[0.5, 1 / 6, 2 / 6]] * 2
     assert len(tables.train) == 6
     assert len(tables.held_out) == 0
-    with pytest.raises(DataError, match="terms of counts"):
+    with pytest.raises(DataError, match="terms for counts"):
         question.exact(query, Tables(object(), object()))
 
 
@@ -207,7 +207,7 @@ def test_noise_by_the_terms_and_records_at_several_owners():
         ({"model": {"kind": "histogram", "target": "y", **NAMES, "bounds": {"x": [0, 1]}}}, "bounds.x"),
         ({"privacy": {"mechanism": "laplace"}}, "expected 'geometric'"),
         ({"privacy": {"mechanism": "geometric", "clip": 1.0}}, "counts once"),
-        ({"privacy": {"mechanism": "randomised-response", "noise": "shared", "delta": 1e-6}}, "answers separately"),
+        ({"privacy": {"mechanism": "randomised-response", "noise": "shared", "delta": 1e-6}}, "randomised separately"),
         ({"learning": {"horizon": 2}}, "horizon"),
         ({"learning": {"algorithm": "gradient-descent"}}, "'counts'"),
         ({"owners": [{"name": "a", "records": 2**47, "epsilon": 1.0}]}, "in all"),

@@ -71,8 +71,8 @@ def test_it_is_said_in_words():
     said = BetweenOwners(2.0, 1.2, 3.4, 300.0).sentence()
     assert (
         said
-        == "Owners differ clearly: the variance between owners is 2 times the variance of an own estimate from 300 "
-        "rows (90%: 1.2 to 3.4)."
+        == "Owners differ clearly: the variance between owners is 2 times the variance of an owner's own estimate from "
+        "300 rows (90%: 1.2 to 3.4)."
     )
     assert "hardly" in BetweenOwners(0.0, 0.0, 0.1, 300.0).sentence()
     assert "much" in BetweenOwners(20.0, 9.0, 44.0, 300.0).sentence()

@@ -90,8 +90,8 @@ class EchoStateModel(Model):
                 raise ValueError(f"privacy.{key}|not allowed with kind = 'echo-state'")
         if privacy.person is not None or privacy.records_per_person > 1:
             raise ValueError(
-                "privacy.person|not allowed with kind = 'echo-state', nor is records_per_person above 1: a record is "
-                "a whole recording"
+                "privacy.person|not allowed with kind = 'echo-state', because a record is a whole recording; remove "
+                "person and records_per_person"
             )
 
 

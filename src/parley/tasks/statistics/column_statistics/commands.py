@@ -126,7 +126,9 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
         warn(note)
     console.print(f"\n{asking.left_sentence(result.ready.terms)}", style="dim", soft_wrap=True)
     if write is not None and not result.ready.waits:
-        console.print(f"{write}  the terms to train under: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
+        console.print(
+            f"{write}  the terms for training. Next: parley forecast {shlex.quote(str(write))}", soft_wrap=True
+        )
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)
         message = (

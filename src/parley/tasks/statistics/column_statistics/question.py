@@ -96,7 +96,7 @@ class CellTable(WholeTable):
                 wrong = np.flatnonzero(~cells.missing & (cells.place < 0))
                 if wrong.size:
                     raise nameless_cell_error(
-                        self.name, column, start + int(wrong[0]) + 1, ", and these terms may ask for names"
+                        self.name, column, start + int(wrong[0]) + 1, ", because these terms may ask for names"
                     )
             start += len(part[0].values)
 
@@ -143,7 +143,7 @@ def cell_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation
     made = CellPreparation(model, features, {}, -ends, ends, (-np.inf, np.inf), none, none + 1)
     if not made.asked:
         raise DataError(
-            "model.features: no question is left, because model.categories already lists the names of every column"
+            "model.features: there is nothing to ask, because model.categories already lists the names of every column"
         )
     return made
 
@@ -192,7 +192,7 @@ class ColumnStatisticsQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms, preparation = context.terms, context.preparation
         if not isinstance(preparation, CellPreparation):
-            raise GuaranteeError("column statistics: expected unprepared cells")
+            raise GuaranteeError("column statistics: expected cells without preprocessing")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
         named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
@@ -246,7 +246,7 @@ class ColumnStatisticsQuestion(Question):
     def _counted(self, query: ColumnStatisticsQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
         """Return counts at the fixed places of all columns [size], and by name."""
         if not isinstance(tables.train, CellTable):
-            raise GuaranteeError("column statistics: expected unprepared cells")
+            raise GuaranteeError("column statistics: expected cells without preprocessing")
         counts = np.zeros((self.columns, NUMBERS_PER_COLUMN))
         names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
         for part in tables.train.parts():

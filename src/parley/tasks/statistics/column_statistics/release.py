@@ -72,7 +72,7 @@ class StatisticsReader:
         preparation, noise = setup.preparation, setup.aggregation.noise(setup)
         question = next(iter(setup.parts.values())).training.question
         if not isinstance(preparation, CellPreparation) or not isinstance(question, ColumnStatisticsQuestion):
-            raise GuaranteeError("terms: expected terms that ask for column statistics")
+            raise GuaranteeError("terms: expected terms for column statistics")
         weights = tuple((noise.records / noise.records.sum()).tolist())
         named, gaussian = question.names_in is not None, MECHANISMS[setup.terms.privacy.mechanism].approximate
         return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)

@@ -111,7 +111,7 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
     tables = [agreement.tables.train for agreement in agreements]
     preparation = agreements[0].setup.preparation
     if not isinstance(preparation, CellPreparation):
-        raise SettingError("terms: expected terms that ask for column statistics")
+        raise SettingError("terms: expected terms for column statistics")
     cells = [part for table in tables if isinstance(table, CellTable) for part in table.parts()]
     columns = [_as_if(terms, column, [part[place] for part in cells]) for place, column in enumerate(preparation.asked)]
     ready = make_ready(terms, preparation.features, columns).terms
@@ -130,15 +130,16 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
     if clear_share < max_share:
         return
     rows = sum(part.records for part in terms.owners)
-    none = "none of which could be read" if clear_share >= 1 else "little of which could be read"
+    readable = "none" if clear_share >= 1 else "few"
     hosts = "" if terms.noise.summed else ", let hosts draw shared noise"
     enough = number(1.1 * clear_share / max_share * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
-        f"of {rows:,} rows, {none}. A bin would need {clear_share * rows:,.0f} rows. {NOBODY_ASKED}. Declare "
-        "model.bounds or model.categories for all columns, so that no scales are needed. Otherwise, list names in "
-        f"model.categories, drop columns from model.features{hosts}, or set {enough} or more "
-        f"aside{'' if clear_share >= 1 else ' (--force asks anyway)'}"
+        f"and {rows:,} rows: {readable} of their statistics could be read. A bin is readable with at least "
+        f"{clear_share * rows:,.0f} rows. {NOBODY_ASKED}. Declare model.bounds or model.categories for all columns, so "
+        "that no scales are needed. Otherwise, list names in model.categories, drop columns from "
+        f"model.features{hosts}, or raise privacy.scale_epsilon to {enough} or more"
+        f"{'' if clear_share >= 1 else ' (--force asks anyway)'}"
     )
 
 

@@ -91,8 +91,8 @@ class ColumnStatistics(Task):
         for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
             if 0 < text <= numbers:
                 message = (
-                    f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, and training "
-                    "will refuse this text"
+                    f"{percent(text)} of your rows contain text in the column of numbers {printable(column)!r}, and "
+                    "training will refuse this text"
                 )
                 warnings.append(
                     TermsWarning(

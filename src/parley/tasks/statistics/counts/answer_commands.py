@@ -11,7 +11,7 @@ from parley.report.terminal import console, print_json, terminal_table
 answers_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Draw randomised answers on the devices of people who trust nobody, and count the collected answers.",
+    help="Draw randomised answers on the devices of people who trust no other party, and count the collected answers.",
 )
 
 Names = Annotated[
@@ -77,10 +77,10 @@ def count_answers_command(
     ]
     console.print(terminal_table([head, *body], f"Answers of {collected.people:,} people"))
     console.print(
-        f"Each answer was true with probability {percent(survey.truthful)}, and otherwise a random name: ε = "
-        f"{number(epsilon)} for every person, whoever collects the answers. 'True of' has a standard deviation of at "
-        f"most {number(collected.deviation, 3)} people. 'Within' holds for each name in about 95% of cases, if there "
-        "are many people. 'Likeliest' lists the non-negative counts that explain all answers best.",
+        f"Each answer was true with probability {percent(survey.truthful)}; otherwise it was a random name. Therefore "
+        f"ε = {number(epsilon)} for every person, whoever collects the answers. 'True of' has a standard deviation of "
+        f"at most {number(collected.deviation, 3)} people. 'Within' holds for each name in about 95% of cases, if "
+        "there are many people. 'Likeliest' lists the non-negative counts that explain all answers best.",
         style="dim",
     )
 
@@ -92,7 +92,7 @@ def _collected(table: Path, column: str, names: tuple[str, ...]) -> list[str]:
     from parley.tasks.statistics.counts.question import require_told_apart
 
     source = find_source(table)
-    require_told_apart(names, "--name", source, str(table), "a survey")
+    require_told_apart(names, "--name gives", source, str(table), "a survey")
     frame = read_table(source)
     require_columns(frame, [column], str(table))
     places = codes(frame, column, names, str(table), gaps=True, listed=frozenset(names))

@@ -82,8 +82,8 @@ def require_told_apart(names: Sequence[str], where: str, source: TableSource, na
     lost = [word for word in names if source.drops_words and is_missing_word(word)]
     if lost:
         raise DataError(
-            f"{name}: {where} {lost[0]!r}, which also means a missing cell in a CSV file; use a Parquet file, or "
-            f"{instead} without this name"
+            f"{name}: {where} {lost[0]!r}, but this name also means a missing cell in a CSV file; use a Parquet file, "
+            f"or {instead} without this name"
         )
 
 
@@ -176,7 +176,7 @@ class CountsQuestion(Question):
 
     def exact(self, query: CountsQuery, tables: Tables) -> Floats:
         if not isinstance(tables.train, CellCounts):
-            raise DataError("records: expected a table prepared under terms of counts")
+            raise DataError("records: expected a table prepared with terms for counts")
         return tables.train.counts[: self.size] / self.records
 
     def words(self) -> str:

@@ -63,7 +63,7 @@ class CellsModel(Model):
         if self.bins is not None and (self.kind == "count" or self.target in self.categories):
             raise ValueError("bins|allowed only for a histogram of numbers within bounds")
         if self.target in self.bounds and len(set(ends := step_ends(self))) < len(ends):
-            raise ValueError("bins|use fewer steps or wider bounds: some steps contain no number")
+            raise ValueError("bins|use fewer bins or wider bounds: some bins contain no number")
         if len(self.categories.get(self.target, ())) > MOST_CELLS:
             raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 
@@ -77,7 +77,7 @@ class CellsModel(Model):
             )
         if privacy.mechanism == RANDOMISED_RESPONSE and terms.noise.summed:
             raise ValueError(
-                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: every record answers separately"
+                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: records are randomised separately"
             )
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:

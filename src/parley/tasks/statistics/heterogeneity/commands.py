@@ -106,7 +106,7 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
     console.print(asking.left_sentence(result.ready), style="dim", soft_wrap=True)
     if write is not None:
         kept = "" if save is None else f" --heterogeneity {save}"
-        console.print(f"{write}  the terms to train under: parley forecast {write}{kept}", soft_wrap=True)
+        console.print(f"{write}  the terms for training. Next: parley forecast {write}{kept}", soft_wrap=True)
 
 
 def clip_note(result: "HeterogeneityResult") -> str | None:

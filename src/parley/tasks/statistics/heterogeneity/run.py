@@ -121,7 +121,7 @@ class BetweenOwners:
                 else "much"
             )
         unit = (
-            f"the variance of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to "
+            f"the variance of an owner's own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to "
             f"{self.high:.3g})"
         )
         return f"Owners differ {size}: the variance between owners is {self.mean:.3g} times {unit}."
@@ -322,7 +322,7 @@ class PublicScatter:
 def public_scatter(setup: Setup) -> PublicScatter:
     """Return the public scatter that answers are judged by; a `DataError` without one."""
     if setup.public is None:
-        raise DataError("heterogeneity: needs a public sample, whose rows show how much owners' rows would scatter")
+        raise DataError("heterogeneity: needs a public sample, whose rows show how much the rows of one owner vary")
     if setup.parameters > MAX_PARAMETERS:
         raise DataError(
             f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MAX_PARAMETERS:,}"
