@@ -29,7 +29,7 @@ def chase2017(
     epochs: Annotated[int, typer.Option(help="Epochs of a run.")] = 30,
     images: Annotated[int | None, typer.Option(help="Images to learn from; left out: all.")] = None,
     batch: Annotated[int, typer.Option(help="Images that a step draws on average.")] = 2500,
-    clip: Annotated[float, typer.Option(help="The most that an image's gradient measures in L2.")] = 0.1,
+    clip: Annotated[float, typer.Option(help="Largest L2 norm of an image's gradient; sets all norms' clips.")] = 0.1,
     step: Annotated[float, typer.Option(help="Length of the first step; they shrink along half a cosine.")] = 8.0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; left out: cuda where there is one.")] = None,
     folder: Annotated[Path, out("Where tables (CSV) go.")] = Path("chase2017"),
@@ -41,8 +41,9 @@ def chase2017(
     """Tables 1 and 2 of Chase et al. (2017), private networks on MNIST: accuracy at ε = 0.5, 2, 8 for the whole run,
     δ = 10⁻³.
 
-    The published δ lies above 1/n: with that much, a mechanism that gives a few persons away would pass. Widths of
-    layers, rates and clip are our own, since nothing says what theirs were.
+    Gradients are clipped in Linf, L1 or L2, with the same Gaussian noise. Beside them stand a pure ε by L1 and Laplace
+    noise, and A's reading: ε of one step. The published δ lies above 1/n: with that much, a mechanism that gives a few
+    persons away would pass. The paper prints neither widths, rates nor clips: these are our own.
 
     Example:  parley reproduce chase2017 --table 1 --images 2000 --epochs 10 --batch 200 --runs 1
     """
