@@ -172,7 +172,7 @@ def _shown(bench: Runs, word: str, rows: list[Row], by_step: list[Row]) -> Shown
         files={f"table-{word}": pd.DataFrame(rows), f"table-{word}-by-step": pd.DataFrame(by_step)},
         notes=[
             "Gaussian noise, equal for all norms; records are drawn in secret; ε is for the whole run and replace-one. "
-            f"δ = {DELTA:g} is as published; 1/n is {1 / images:.1e}, and a δ above it would let a few persons be given "
+            f"δ = {DELTA:g} is as published; 1/n is {1 / images:.1e}, and a δ above it would let a few people be given "
             "away. Column δ = 0: L1 and Laplace noise, a pure promise for the whole run."
         ],
         findings=[[f"table {word}: our L2 above all published norms", f"{len(by_step)} places", str(above)]],
