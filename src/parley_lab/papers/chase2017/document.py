@@ -26,11 +26,11 @@ DOCUMENT = Document(
 def chase2017(
     table: Annotated[list[str] | None, which("table", "1 or 2")] = None,
     runs: Annotated[int, typer.Option(help="Runs of each place of a table.")] = 3,
-    epochs: Annotated[int, typer.Option(help="Epochs of a run.")] = 30,
+    epochs: Annotated[int, typer.Option(help="Epochs of a run; the paper has 50.")] = 50,
     images: Annotated[int | None, typer.Option(help="Images to learn from; left out: all.")] = None,
     batch: Annotated[int, typer.Option(help="Images that a step draws on average.")] = 2500,
     clip: Annotated[float, typer.Option(help="Largest L2 norm of an image's gradient; sets all norms' clips.")] = 0.1,
-    step: Annotated[float, typer.Option(help="Length of the first step; they shrink along half a cosine.")] = 8.0,
+    step: Annotated[float, typer.Option(help="First step's length in L2; steps shrink along half a cosine.")] = 8.0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; left out: cuda where there is one.")] = None,
     folder: Annotated[Path, out("Where tables (CSV) go.")] = Path("chase2017"),
     real: Annotated[Path | None, data("mnist.npz")] = None,

@@ -6,7 +6,7 @@ the pure promise of L1 and Laplace noise, and L1 and L2 by the letter of A: epsi
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -32,6 +32,8 @@ PUBLISHED = {  # by table and epsilon: Linf, L1, L2
 }
 NO_NOISE_EPSILON = 1e5  # an epsilon at which noise is no longer heard
 STRICTER_DELTA = 1e-5
+# How much longer steps are than in L2, by table; picked on 5,000 images that were left out of training.
+L1_STEP_FACTORS, PURE_STEP_FACTOR = {"1": 5.0, "2": 1.0}, 5.0
 Norm = Literal["linf", "l1", "l2"]
 NORMS: tuple[Norm, ...] = ("linf", "l1", "l2")
 TOTAL_TITLES = {
@@ -108,7 +110,9 @@ class Runs:
 
     def plan(self, word: str, epsilon: float, norm: Norm = "l2", pure: bool = False) -> NetworkPlan:
         """What a run of the table's network promises."""
-        return self.settings.plan(epsilon, len(self.digits.images), self.network(word).parameters, norm, pure)
+        plan = self.settings.plan(epsilon, len(self.digits.images), self.network(word).parameters, norm, pure)
+        longer = PURE_STEP_FACTOR if pure else L1_STEP_FACTORS[word] if norm == "l1" else 1.0
+        return replace(plan, step=longer * plan.step)
 
     def accuracies(self, word: str, plan: NetworkPlan) -> list[float]:
         """The share of test images that each run tells right, in percent."""
