@@ -95,8 +95,8 @@ def test_terms_beyond_the_range_of_magnitudes_are_refused(attack):
         ({"learning__step": 1e-51}, "learning.step = 1e-51: expected a number from 1e-50 to 1e+50, or 'auto'"),
         (
             {"model__bounds": {"x0": [0, 1e-165]}},
-            "model.bounds.x0 = [0.0, 1e-165]: expected ends at least 1e-50 apart, each of them 0 or from 1e-50 to "
-            "1e+50 in size",
+            "model.bounds.x0 = [0.0, 1e-165]: expected ends at least 1e-50 apart, each of them 0 or with an "
+            "absolute value from 1e-50 to 1e+50",
         ),
         ({"learning__horizon": 10**400}, "expected a number <= 1e+15"),
     ],

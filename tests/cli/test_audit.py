@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
 def test_an_audit_is_printed_drawn_and_written(folder):
     run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "4", *WRITTEN)
     assert run.code == 0
-    assert "No attack learned more than is claimed." in run.out
+    assert "No attack learned more than the terms allow." in run.out
     assert "search for pairs" in run.out
     assert "Is there a worse pair" in (folder / "a.html").read_text(encoding="utf-8")
     assert "<svg" in (folder / "a.html").read_text(encoding="utf-8")

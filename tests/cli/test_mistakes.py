@@ -247,7 +247,7 @@ def test_a_mistake_is_one_sentence_and_costs_nothing(desk, mistake, monkeypatch)
         lines = [
             line
             for line in done.err.splitlines()
-            if not re.match(r"(Check [\w.]+\.|The model is not worth a budget|No forecast|Note:)", line)
+            if not re.match(r"(Check [\w.]+\.|The model is not worth spending budget on|No forecast|Note:)", line)
         ]
         assert len(lines) == 1, done.err
         assert lines[0].startswith("parley: "), done.err

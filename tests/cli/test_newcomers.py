@@ -62,7 +62,7 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
     said = []
     for _, *words in commands:
         done = typed(*words)
-        if "not worth a budget" in done.err:  # each has rows enough
+        if "not worth spending budget on" in done.err:  # each has rows enough
             done = typed(*words, "--force")
         assert done.code == 0, (words, done)
         said.append(done)
@@ -119,8 +119,8 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"privacy": {"scale_epsilon": 1e-4}}, "none of their statistics could be read"),
-        ({"privacy": {"scale_epsilon": 1e-2}}, "few of their statistics could be read.*--force asks anyway"),
+        ({"privacy": {"scale_epsilon": 1e-4}}, "would hide all column statistics"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "would hide most column statistics.*--force asks anyway"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},

@@ -81,7 +81,7 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     """A tenth of an epsilon over 100 rounds: the public sample alone gives a better model."""
     forecast = invoke("forecast", folder / "terms.toml")
     said = " ".join(forecast.output.split())
-    assert "The model is not worth a budget" in said
+    assert "The model is not worth spending budget on" in said
     assert "for the public sample alone" in said
     release = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1)
     refused = invoke(*release)
@@ -92,7 +92,7 @@ def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told
     assert json.loads(spent.stdout)["owners"][0]["epsilon_spent"] == 0.1
     study = invoke("train", folder / "terms.toml", "--seed", 1, "--report", folder / "page.html")
     assert study.exit_code == 0, study.exception
-    assert "The model is not worth a budget" in study.stderr
+    assert "The model is not worth spending budget on" in study.stderr
     page = (folder / "page.html").read_text()
     assert "How good are models without any owner's data?" in page.replace("&#x27;", "'")
     assert "<svg" in page

@@ -316,9 +316,9 @@ def test_four_hospitals_with_their_missing_cells(missing):
         ({"missing": "guess"}, "model.missing: expected 'refuse' or 'fill', or a table"),
         ({"transforms": {"paid": "sqrt"}}, "model.transforms.paid: expected a feature"),
         ({"transforms": {"home": "sqrt"}}, "model.transforms.home: expected a column of numbers"),
-        ({"transforms": {"income": "log1p"}}, "model.bounds.income: expected a low end above -1"),
-        ({"transforms": {"age": "log"}}, "model.bounds.age: expected a low end above 0"),
-        ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a low end of at least 0"),
+        ({"transforms": {"income": "log1p"}}, "model.bounds.income: expected a lower bound above -1"),
+        ({"transforms": {"age": "log"}}, "model.bounds.age: expected a lower bound above 0"),
+        ({"transforms": {"income": "sqrt"}}, "model.bounds.income: expected a lower bound of at least 0"),
         ({"bounds": {"home": [0, 1]}}, "model.bounds.home: not allowed with coding = 'one-hot'"),
         ({"positive": "yes", "kind": "linear-regression"}, "model.positive: allowed only with a model of two classes"),
         (

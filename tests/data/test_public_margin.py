@@ -327,7 +327,7 @@ def test_who_accepts_is_told(tmp_path):
     owner = parley.Owner("bank", table(400), ledger=parley.Ledger(tmp_path / "bank.ledger", lifetime=2.0))
     said = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path))))
     assert "one leaf of each of 3 trees" in said
-    assert "The predictions of 9 more trees for the record are summed into a public margin" in said
+    assert "The predictions of 9 more trees for the record add up to a public margin" in said
     assert "grown on the public sample;" in said
     lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
     assert "The prediction of 12 trees for the record is one more column" in lines

@@ -162,7 +162,7 @@ def test_an_estimator_takes_exposures():
         ({"model__bounds": {"y": [-1, 5], "years": [0.1, 1]}}, r"model.bounds.y: expected \[low, high\] with low >= 0"),
         ({"model__bounds": {"y": [0, 5]}}, r"model.bounds.years: expected \[low, high\] above 0"),
         ({"model__bounds": {"y": [0, 5], "years": [0, 1]}}, r"model.bounds.years: expected \[low, high\] above 0"),
-        ({"model__scales": {"y": 2.0}}, r"model.scales.y: not allowed for a count; set centres.y, its usual rate"),
+        ({"model__scales": {"y": 2.0}}, r"model.scales.y: not allowed for a count; set the usual rate in centres.y"),
         ({"model__centres": {"y": -2.0}}, r"model.centres.y: expected a rate above 0"),
         ({"model__categories": {"y": ["0", "1"]}}, r"model.categories.y: not allowed for a count"),
         ({"model__features": ["x0", "years"]}, r"model.features.years: expected a feature"),

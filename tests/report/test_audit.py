@@ -45,7 +45,7 @@ def test_the_page_says_what_was_tried_and_learned_and_where_it_ends(audit, terms
 
 def test_a_broken_claim_is_named_and_repeated_noise_has_no_number(audit):
     broken = replace(audit, verdicts=(replace(ONE, lower_bound=float("inf"), noise_repeats=True), *audit.verdicts[1:]))
-    assert words.headline(broken) == "Broken: answers of a reveal more than is claimed."
+    assert words.headline(broken) == "Broken: answers of a reveal more than the terms allow."
     assert words.owner_rows(broken)[1][3:] == ["any", "0.000", "NO"]
     assert broken.to_json()["owners"][0]["lower_bound"] is None
     assert not any("the true ε is at least" in sentence for sentence in words.learned(broken))
@@ -54,7 +54,7 @@ def test_a_broken_claim_is_named_and_repeated_noise_has_no_number(audit):
 def test_an_exact_law_needs_no_confidence(audit, terms):
     assert words.exact_rows(audit)[1] == ["gradient", "0.1", "0.0999", "yes"]
     broken = replace(audit, exact=(replace(EXACT, epsilon=0.2),))
-    assert words.headline(broken) == "Broken: by exact computation, an answer of a reveals more than is claimed."
+    assert words.headline(broken) == "Broken: an answer of a reveals more than the terms allow (computed exactly)."
     assert not broken.to_json()["exact"][0]["holds"]
     assert "What did the audit compute exactly" not in audit_page(replace(audit, exact=()), terms)
 

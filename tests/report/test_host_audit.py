@@ -16,5 +16,5 @@ def test_a_host_that_knows_the_noise_is_named():
     assert host_rows([SOUND])[1][:4] == ["h0", "1", "0.898", "p = 0.25"]
     audit = Audit("Banks", "ab12", (), (), {}, 1.0, hosts=(SOUND, knows, uneven))
     assert not audit.holds
-    assert headline(audit) == "Broken: a host that works with the learner sees more than is claimed (h1, h2)."
+    assert headline(audit) == "Broken: a host that works with the learner sees more than the terms allow (h1, h2)."
     assert knows.to_json()["takes_off"] == [["part", 1], ["zero", -1]]

@@ -75,7 +75,7 @@ def test_sentences_decisions_and_reports_need_no_command_line(tmp_path):
     assert said["quality"][1][0] == "relative fitness ψ"
     assert "Expected relative fitness" in said["forecast"][0]
     assert [row[0] for row in said["forecast owners"]] == ["owner", "a", "b"]
-    assert "Parley checked: no owner can gain more" in said["deal"][-1]
+    assert "Parley checked that no owner can gain more" in said["deal"][-1]
     assert {"yes"} == {row[1] for row in said["deal owners"][1:]}
     assert "The lifetime budget is ε = 3" in said["offer"]["promise"][-1]
     assert "replace-one" in said["meaning"][-1]

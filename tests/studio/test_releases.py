@@ -205,7 +205,7 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     read = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
     (folder / "terms.toml").write_text(clinic_terms().replace("epsilon = 1.0", "epsilon = 2.0"))
     said = release(client, **read, agreed="on", **anyway).text
-    assert "were expected; read the changed file again" in said
+    assert "were expected; review the changed file" in said
     assert "were expected" in client.get("/train/release/foreseen", params=read).text
     assert "expect: missing" in release(client, agreed="on", expect="").text
     assert started == []
@@ -223,7 +223,7 @@ def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(fold
     )
     for digits, said in (
         ("0" * 64, "read the changed file again"),
-        ("0" * 7, "8 to 64 leading digits"),
+        ("0" * 7, "the first 8 to 64 digits"),
         ("", "8"),
     ):
         done = CliRunner().invoke(parley, [*command.split(), str(file), *place, "--expect", digits])
@@ -253,7 +253,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
     said = client.get(page, params=shown(client, **asked)).text
-    assert "not worth a budget" in said, said
+    assert "not worth spending budget on" in said, said
     assert 'name="anyway"' in said
     assert not (folder / "books").exists()
     assert 'name="foreseen" value="refused"' in said
@@ -277,7 +277,7 @@ def test_scales_are_asked_first_in_two_steps_and_lead_to_terms_to_learn_by(clien
     assert "These terms need column scales first" in client.get("/train/first?file=first.toml").text
     assert client.get("/train/first?file=terms.toml").text == ""
     simulated = client.post("/train/start", data={"file": "first.toml"}, headers=PROOF)
-    assert "ask for scales before training" in simulated.text
+    assert "require noisy scales before training" in simulated.text
     client.post("/play/load", data={"file": "first.toml"}, headers=PROOF)
     assert 'href="/train?file=first.toml#release"' in client.get("/play").text
     place = {"file": "first.toml", "where": "here", "ledgers": "books", "lifetime_delta": "1e-6"}

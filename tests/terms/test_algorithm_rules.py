@@ -113,5 +113,5 @@ def test_what_a_question_is_proved_for_holds_whichever_algorithm_asks_it(monkeyp
 
 
 def test_a_name_that_is_taken_is_not_registered_again():
-    with pytest.raises(SettingError, match="an algorithm of this name exists"):
+    with pytest.raises(SettingError, match="an algorithm of this name already exists"):
         register("gossip", AlgorithmRules(), Descent)

@@ -261,7 +261,7 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
         ),
         (
             {"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}},
-            "needs bounds of the target, model.bounds.y",
+            "needs bounds for the target",
         ),
     ],
 )

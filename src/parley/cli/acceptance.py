@@ -13,10 +13,12 @@ from parley.terms.file import TermsWarning
 TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
 Certificate = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Learner's certificate; only its key may ask questions, even after renewal."),
+    typer.Option(
+        metavar="FILE", help="Learner's certificate: only the certificate's key may ask questions, even after renewal."
+    ),
 ]
 Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: answer only this owner's own peer.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Skip the question; a person has read the terms and agreed.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; a person has read and approved the terms.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and the summary on stderr.")]
 
 

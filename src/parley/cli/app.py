@@ -104,8 +104,8 @@ PART_BY_COMMAND = {
     "init": Part(
         "cli.init",
         "init_command",
-        "Write terms for existing tables, and plan how to spend the budgets. From private tables, the command reads "
-        "column names, kinds and row counts.",
+        "Write terms for existing tables, and plan how to spend the budgets. The command reads column names, kinds and "
+        "row counts from private tables.",
     ),
     "plan": Part(
         "cli.plan",
@@ -123,35 +123,35 @@ PART_BY_COMMAND = {
     "forecast": Part(
         "cli.forecast",
         "forecast_command",
-        "Forecast the joint model's worth to each owner from public knowledge: the terms and a public sample. Without "
-        "--inside, the command does not read private records.",
+        "Forecast the joint model's worth to each owner from public knowledge, such as the terms and a public sample. "
+        "Without --inside, the command does not read private records.",
         reads_terms=True,
     ),
     "negotiate": Part(
         "cli.negotiate",
         "negotiate_command",
-        "Find the budgets that rational owners would choose, from public knowledge: the terms and a public sample.",
+        "Use public knowledge, such as the terms and a public sample, to find the budgets that rational owners choose.",
         reads_terms=True,
     ),
     "column-stats": Part(
         "tasks.statistics.column_statistics.commands",
         "column_statistics_command",
         "Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy, "
-        "and the owners' ledgers debit them.",
+        "and each answer is debited in the owner's ledger.",
         reads_terms=True,
     ),
     "heterogeneity": Part(
         "tasks.statistics.heterogeneity.commands",
         "heterogeneity_command",
-        "Ask the owners how much they differ, for a better forecast. The answers are noisy, and the owners' ledgers "
-        "debit them.",
+        "Ask the owners how much they differ, for a better forecast. The answers are noisy, and each answer is debited "
+        "in the owner's ledger.",
         reads_terms=True,
     ),
     "count": Part(
         "tasks.statistics.counts.commands",
         "count_command",
-        "Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and the owners' "
-        "ledgers debit them.",
+        "Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and each answer "
+        "is debited in the owner's ledger.",
         reads_terms=True,
     ),
     "answers": Part(
@@ -170,7 +170,7 @@ PART_BY_COMMAND = {
     "recommend": Part(
         "tasks.ratings.commands",
         "recommend_command",
-        "Recommend the best items to one of the owner's own users, among items that the user has not rated.",
+        "Recommend the best items that one of the owner's own users has not rated.",
         reads_terms=True,
     ),
     "score": Part(
@@ -313,7 +313,7 @@ def _root(
 
 
 def app_command() -> Command:
-    """Return `parley` itself, with its own options."""
+    """Return the `parley` command with all its subcommands."""
     return _with_path_checks(cast(Command, typer.main.get_command(app)))
 
 

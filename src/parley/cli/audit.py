@@ -32,14 +32,15 @@ def audit_command(
         typer.Option(metavar="TABLE", help="Rows that the model was not trained on. Default: held-out rows."),
     ] = None,
     models: Annotated[
-        int, typer.Option(help="Number of shadow models, and number of attacked models.", min=8)
+        int, typer.Option(help="Number of shadow models; the number of attacked models is the same.", min=8)
     ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
         typer.Option(metavar="ROWS", help="Largest number of training rows per shadow model. Default: 50,000.", min=40),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Plot the attack's result against the claim (.png, .svg, .pdf).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the attack's result and the promised guarantee (.png, .svg, .pdf)."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
@@ -48,7 +49,7 @@ def audit_command(
         bool, typer.Option("--poison", help="Show only what lying owners can do under each aggregation rule.")
     ] = False,
     tries: Annotated[
-        int, typer.Option(min=0, help="Number of pairs of tables and questions to search; 0 skips searching.")
+        int, typer.Option(min=0, help="Number of table pairs and questions to try; 0 skips this search.")
     ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
@@ -68,8 +69,8 @@ def audit_command(
 ) -> None:
     """Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.
 
-    The attack reads no data and uses two synthetic tables that differ in one person. The exit code is 1 if an owner's
-    answers reveal more than the terms promise.
+    The attack uses two synthetic tables that differ in one person, and does not read private records. The exit code is
+    1 if an owner's answers reveal more than the terms promise.
 
     If you give a saved model, the audit shows whether an attacker can tell who was in the owner's table. The audit of a
     model reads the owner's rows on the owner's machine, and the output must stay inside the organisation.

@@ -24,7 +24,7 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED_NOTE = (
     "In sampled releases, the owner must draw the sample in secret. Leaving out a record must change the value by at "
-    "most half the sensitivity. For sums of clipped records, half the sensitivity is the clip."
+    "most half the sensitivity. For sums of clipped records, the clip is half the sensitivity."
 )
 
 
@@ -92,8 +92,12 @@ def explain(
         ),
     ] = None,
     prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,
-    people: Annotated[int | None, typer.Option(help="Number of people who could be the target. Default: 100.")] = None,
-    harm: Annotated[float | None, typer.Option(help="The most that a release may cost a person, in money.")] = None,
+    people: Annotated[
+        int | None, typer.Option(help="Number of people among whom an adversary guesses. Default: 100.")
+    ] = None,
+    harm: Annotated[
+        float | None, typer.Option(help="Largest loss that a release may cause a person, in money.")
+    ] = None,
     payment: Annotated[float | None, typer.Option(help="A person's payment for taking part, in money.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
@@ -122,9 +126,9 @@ def explain(
         raise SettingError("--epsilon: missing; give --epsilon or --terms")
     among = 100 if people is None else people
     if payment is not None and harm is None:
-        raise SettingError("--harm: missing; --payment is compared with the loss in --harm")
+        raise SettingError("--harm: missing; give the loss to compare --payment with")
     if harm is not None and prior is None:
-        raise SettingError("--prior: missing; --harm needs the probability of the loss without the release")
+        raise SettingError("--prior: missing; give the probability of the loss without the release")
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
@@ -143,15 +147,17 @@ def explain(
 def compose_command(
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases as MECHANISM:KEY=VALUE,...")],
     delta: Delta = 0.0,
-    method: Annotated[str, typer.Option(help="Composition rule. Default: all rules and their best bound.")] = "best",
+    method: Annotated[
+        str, typer.Option(help="Composition rule. Default: show all rules, and use the best bound.")
+    ] = "best",
     as_json: Json = False,
 ) -> None:
     """Compute an upper bound on the total epsilon of several releases.
 
     Each RELEASE has the form MECHANISM:KEY=VALUE,KEY=VALUE. The key multiplier is the noise scale divided by the
     sensitivity to replacing one record. A laplace or geometric release may have the key epsilon instead of multiplier.
-    A stable release also needs alpha. The keys count and sampling (rate of the owner's secret Poisson sample) are
-    optional.
+    A stable release also needs the key alpha. The keys count and sampling are optional. The key sampling is the rate of
+    the owner's secret Poisson sample.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
@@ -263,7 +269,7 @@ def compare(
     if as_json:
         print_json(content, inside=False)
         return
-    rows = [["mechanism", "guarantee", "noise scale", "E|noise| per number"]]
+    rows = [["mechanism", "guarantee", "noise scale", "mean |noise| per number"]]
     for e in content["mechanisms"]:
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
         rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
@@ -290,7 +296,7 @@ def compare(
         )
     )
     console.print(
-        "Only the last column is a guarantee. Column '1 coordinate' repeats Zawacki's published ε.", style="dim"
+        "Only the last column is a guarantee. Column '1 coordinate' shows the ε that Zawacki published.", style="dim"
     )
 
 
@@ -306,7 +312,7 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
             raise SettingError(f"alpha: allowed only with stable noise, not {name}")
         return partial(kind, sampling=sampling, count=count)
     if alpha is None:
-        raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
+        raise SettingError("alpha: missing; give the stability index of stable noise, from 1 to 1.9999")
     if check_alpha(alpha) == 2:
         raise SettingError(
             "alpha = 2: expected less than 2; use gaussian, with standard deviation sqrt(2) times the scale"

@@ -46,22 +46,22 @@ def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
-        "Every bound holds for every table of an owner and for an adversary who knows all other tables. 'Bits "
-        "known' is the mutual information between that table"
+        "Every bound holds for every table of an owner and for an adversary who knows all other tables."
         if whole
-        else "Every bound holds for every person and for an adversary who knows all other records. 'Bits known' is the "
-        "mutual information between that person's records"
+        else "Every bound holds for every person and for an adversary who knows all other records."
     )
+    protected = "that table" if whole else "that person's records"
     shared = (
         ""
         if copies == 1
-        else f" {copies} owners may hold the same record. The columns after δ assume that the owner shares "
-        "a record with the owners whose answers reveal most."
+        else f" The same record may be in up to {copies} owners' tables. The columns after δ assume that the owner "
+        "shares a record with the owners whose answers reveal most."
     )
     return (
-        f"{worst} and all releases under these terms, averaged over possible contents. 'Factor of a guess' is the "
-        "factor by which a correct guess becomes more likely (min-entropy). This factor is known only if δ is 0. "
-        "'Except with' is the highest probability that the answers reveal more than the preceding column says."
+        f"{worst} 'Bits known' is the mutual information between {protected} "
+        "and all releases under these terms, averaged over possible contents. 'Factor of a guess' is the factor by "
+        "which a correct guess becomes more likely (min-entropy); it is known only if δ is 0. 'Except with' is the "
+        "highest probability that the answers reveal more than the preceding column says."
         f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 

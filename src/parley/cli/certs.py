@@ -23,7 +23,9 @@ to each other.
 )
 
 Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
-Authority = Annotated[Path, typer.Option(metavar="DIR", help="The authority's folder, which holds ca.crt and ca.key.")]
+Authority = Annotated[
+    Path, typer.Option(metavar="DIR", help="The authority's folder, which contains ca.crt and ca.key.")
+]
 
 
 @certs_app.command("init")
@@ -41,7 +43,7 @@ def init_command(
     make_folder(folder)
     made = certificate_authority.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
-    console.print(f"{folder / 'ca.crl'}  the revocation list, still empty", soft_wrap=True)
+    console.print(f"{folder / 'ca.crl'}  the revocation list, empty for now", soft_wrap=True)
     console.print(
         "Give ca.crt and ca.crl to every member. Keep ca.key offline: its holder can certify any name.", soft_wrap=True
     )
@@ -104,7 +106,8 @@ def renew_command(
 def revoke_command(
     authority: Authority,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Member to revoke. Default: only renew the revocation list.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Member to revoke. Default: none, which only renews the revocation list."),
     ] = None,
     days: Annotated[int, typer.Option(help="Number of days until members need a new revocation list.")] = 365,
 ) -> None:
@@ -118,12 +121,13 @@ def revoke_command(
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  revoked certificates: {len(listed)}", soft_wrap=True)
     until = (
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; renew the list before that date: parley certs revoke "
+        f"valid until  {listed.next_update_utc:%Y-%m-%d}; renew the list before that date: parley certs revoke "
         f"--authority {authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
-        'Give ca.crl to every member, to replace the previous list (settings, [identity]: revoked = "ca.crl").',
+        "Give ca.crl to every member. Members replace their previous list, which their settings name under [identity]: "
+        'revoked = "ca.crl"',
         markup=False,
         soft_wrap=True,
     )
@@ -150,7 +154,7 @@ def _show(path: Path, certificate: Any) -> None:
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(certificate))}", soft_wrap=True)
     left = counted(certificates.days_left(certificate), "day")
-    console.print(f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {left} from now")
+    console.print(f"valid until  {certificate.not_valid_after_utc:%Y-%m-%d}, {left} from now")
     warning = certificates.expiry_warning(path)
     if warning is not None:
         console.print(warning, style="yellow", soft_wrap=True)

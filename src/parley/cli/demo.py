@@ -12,7 +12,7 @@ SEED = 7
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for tables, terms, models and report.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the demo's tables, terms, models and report.")
     ] = Path("parley-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the tables and of the training noise.")] = SEED,
     unions: Annotated[

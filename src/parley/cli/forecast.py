@@ -31,7 +31,7 @@ def forecast_command(
     inside: Annotated[
         Path | None,
         typer.Option(
-            metavar="TABLE", help="Estimate this table's gain from joining; nothing leaves this machine. Needs --owner."
+            metavar="TABLE", help="Forecast with this private table; nothing leaves this machine. Needs --owner."
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: the table's owner.")] = None,
@@ -52,12 +52,12 @@ def forecast_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Forecast the joint model's worth to each owner from public knowledge: the terms and a public sample. Without
-    --inside, the command does not read private records.
+    """Forecast the joint model's worth to each owner from public knowledge, such as the terms and a public sample.
+    Without --inside, the command does not read private records.
 
-    The verdict is join if joining is worthwhile in at least 90% of random draws. The verdict is stay if joining is
-    worthwhile in at most 10% of draws, and unsure otherwise. If the verdict is not join, the forecast looks for terms
-    worth joining.
+    The verdict is 'join' if joining is worthwhile in at least 90% of the forecast's random draws. The verdict is 'stay'
+    if joining is worthwhile in at most 10% of the draws, and 'unsure' otherwise. If the verdict is not 'join', the
+    command looks for terms worth joining.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """

@@ -70,8 +70,8 @@ def accept_command(
 def serve_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
 ) -> None:
-    """Run the host's daemon until SIGTERM or Ctrl-C. The log on stderr has JSON lines about messages, never about
-    records.
+    """Run the host's daemon until SIGTERM or Ctrl-C. The daemon logs JSON lines on stderr about messages,
+    never about records.
 
     Example:  parley host serve host-a/host.toml
     """
@@ -91,8 +91,8 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show each agreement's opened, aborted and waiting rounds, and check the journal's chain. You need not stop the
-    daemon first.
+    """Show each agreement's opened, aborted and waiting rounds, and check the journal's chain. The command also works
+    while the daemon runs.
 
     Example:  parley host journal host-a/host.toml
     """

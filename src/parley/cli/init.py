@@ -19,13 +19,16 @@ def init_command(
     ] = None,
     owner: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=RECORDS", help="Owner whose table is elsewhere; ,EPS sets its epsilon. Repeatable."),
+        typer.Option(
+            metavar="NAME=RECORDS", help="Owner whose table is elsewhere; append ,EPS for its own epsilon. Repeatable."
+        ),
     ] = None,
     public: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Public sample with rows like the private rows.")
+        Path | None, typer.Option(metavar="FILE", help="Public sample whose rows resemble the private rows.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Epsilon of every owner. Default: ask you, and suggest 1.")
+        float | None,
+        typer.Option(metavar="EPS", help="Epsilon of every owner. Default: the command asks, and suggests 1."),
     ] = None,
     delta: Annotated[
         float | None,
@@ -49,7 +52,7 @@ def init_command(
     ] = None,
     event: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="With --kind survival: the column that is 1 for an event."),
+        typer.Option(metavar="COLUMN", help="With --kind survival: the column that is 1 if the event happened."),
     ] = None,
     periods: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")
@@ -68,7 +71,8 @@ def init_command(
     categories: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN=A,B,C", help="Names of a category; COLUMN alone uses the public names. Repeatable."
+            metavar="COLUMN=A,B,C",
+            help="List a column's names; COLUMN alone uses the public sample's names. Repeatable.",
         ),
     ] = None,
     merge: Annotated[
@@ -80,21 +84,26 @@ def init_command(
     ] = None,
     columns: Annotated[
         str,
-        typer.Option(metavar="WAY", help="How columns enter the model: lines, bins, hinges, trees, margin or best."),
+        typer.Option(metavar="WAY", help="How the model uses columns: lines, bins, hinges, trees, margin or best."),
     ] = "best",
     missing: Annotated[
         str | None, typer.Option(metavar="WAY", help="What to do with empty cells: fill (default) or refuse.")
     ] = None,
-    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Share of each owner's rows kept for scoring.")] = 0.2,
+    holdout: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of each owner's rows in the held-out set.")
+    ] = 0.2,
     score_epsilon: Annotated[
-        float | None, typer.Option(metavar="EPS", help="Part of each epsilon for one released score of the model.")
+        float | None,
+        typer.Option(metavar="EPS", help="Part of each epsilon reserved for releasing the model's score once."),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the terms.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
-    query: Annotated[str | None, typer.Option(metavar="SQL", help="With --uri: the query; one row per record.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="With --uri: a query that returns one row per record.")
+    ] = None,
     query_file: QueryFile = None,
     order_by: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="With --uri: the column that orders the rows.")
+        list[str] | None, typer.Option(metavar="KEY", help="With --uri: column to sort rows by, treated as public.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="With --uri: new folder for the table, named after its owner.")
@@ -107,15 +116,16 @@ def init_command(
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and ask no questions.")] = False,
 ) -> None:
-    """Write terms for existing tables, and plan how to spend the budgets. From private tables, the command reads
-    column names, kinds and row counts.
+    """Write terms for existing tables, and plan how to spend the budgets. The command reads column names, kinds and
+    row counts from private tables.
 
-    If you, --public and the file do not state whether a column has numbers or names, the command decides from the
-    column's cells. The command reads a --person column to see which rows belong together. Ranges and names of
+    If no option, public sample or file type states whether a column has numbers or names, the command decides from the
+    column's cells. The command reads a --person column to see which rows belong to the same person. Ranges and names of
     categories come from --public or your declarations, never from private rows. If ranges or names are missing, the
-    terms reserve part of epsilon for noisy questions to the owners. The command asks you for settings that you did not
-    give, such as epsilon and, without --public, the kind of model, ranges and names. --yes uses the default answers.
-    The planner then chooses how best to spend the budgets, and the command writes the terms with comments.
+    terms reserve part of epsilon for noisy column statistics from the owners. The command asks you for settings that
+    you did not give, such as epsilon and, without --public, the kind of model, ranges and names. With --yes, the
+    command uses the default answers. The planner then chooses how best to spend the budgets, and the command writes the
+    terms with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """

@@ -25,8 +25,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that the terms name. Each owner's daemon stores the proposal for the owner's staff
-    to read, for the number of days that the owner allows. Proposing spends no budget.
+    """Propose terms to the owners that the terms name. Each owner's staff can read the proposal in the owner's inbox,
+    for the number of days that the owner allows. Proposing spends no budget.
 
     The command does not send the paths or comments in the terms file. Proposing the same terms again repeats the
     proposal, or makes a new proposal if the old proposal lapsed or was withdrawn.
@@ -103,7 +103,7 @@ def run_command(
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="If the learner is an owner: write its personal model (stays inside)."),
+        typer.Option(metavar="FILE", help="If the learner is an owner: write its private personal model."),
     ] = None,
     track: Track = None,
     differences: Differences = None,
@@ -111,15 +111,15 @@ def run_command(
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train one joint model under the terms, with the same rounds as `parley train` and each owner behind its own
-    daemon.
+    """Train one joint model under the terms by asking each owner's daemon, in the same rounds as `parley train`.
 
     A broken connection, a restarted owner or a killed command costs no budget: the learner repeats its questions and
     gets the stored answers. The keys quorum and straggler decide whether the learner waits for late owners, skips them
     or stops.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
-    that no owner gains. For ratings, --force overrides a forecast that owners do better alone.
+    that no owner gains. For ratings, --force releases a model even if the forecast says that owners do better
+    alone.
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
@@ -139,7 +139,9 @@ learner_app.command("withdraw")(withdraw_command)
 
 
 @learner_app.command("flower")
-def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the app.")]) -> None:
+def flower_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the Flower app.")],
+) -> None:
     """Write a Flower app that trains under the same terms in a Flower federation. Every party must install
     parley-dp[flower].
 

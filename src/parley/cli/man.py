@@ -18,8 +18,8 @@ EXIT_CODES = {
     0: "The command succeeded, or a daemon was told to stop and finished its calls.",
     1: "The command failed, for example because the user answered no, an audit found more leakage than promised, or "
     "the output was closed early. A traceback means a fault in Parley.",
-    2: "The command refused or found a mistake, and one sentence explains the reason. The command left nothing half "
-    "done, so repeating the command gives the same result.",
+    2: "The command refused to continue or found a mistake, and printed one sentence with the reason. The command left "
+    "nothing half done, so repeating the command gives the same result.",
     130: "The user interrupted the command from the keyboard.",
 }
 EXAMPLE = "Example:"
@@ -39,7 +39,7 @@ def man_command(
     pages = man_pages()
     for name, text in pages.items():
         (to / name).write_text(text, encoding="utf-8")
-    console.print(f"{to}  {len(pages)} pages; man {to / 'parley.1'} shows the first", soft_wrap=True)
+    console.print(f"{to}  {len(pages)} pages; man {to / 'parley.1'} shows the first page", soft_wrap=True)
 
 
 def man_pages() -> Mapping[str, str]:

@@ -34,12 +34,15 @@ def negotiate_command(
     ] = False,
     max_price: Annotated[
         float | None,
-        typer.Option(metavar="MONEY", help="With --truthful: largest privacy cost weight that you would pay for."),
+        typer.Option(
+            metavar="MONEY", help="With --truthful: largest `weight` of `privacy_cost` that you would pay for."
+        ),
     ] = None,
     keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
     differences: Differences = None,
     write: Annotated[
-        Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
+        Path | None,
+        typer.Option(metavar="TERMS2", help="Write terms with the negotiated budgets, ready for parley train."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and model quality by spending.")
@@ -52,14 +55,14 @@ def negotiate_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Find the budgets that rational owners would choose, from public knowledge: the terms and a public sample.
+    """Use public knowledge, such as the terms and a public sample, to find the budgets that rational owners choose.
 
     Without `value` and `privacy_cost`, the command prints each owner's saving from joining at the terms' budgets, and
-    the lowest value that justifies joining. An owner that joins gets value × (test cost alone − test cost together)
-    − privacy cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An owner
-    that stays out trains alone and gets 0. In an equilibrium, no owner gains by changing its own budget. With
-    privacy.noise = "shared" all owners have the same budget. In a negotiation, only a pilot run uses the terms'
-    budgets, to measure how much noise raises the test cost.
+    the lowest value that justifies joining. The payoff of an owner that joins is value × (test cost alone − test cost
+    together) − privacy cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An
+    owner that stays out trains alone and has payoff 0. In an equilibrium, no owner gains by changing its own budget.
+    With privacy.noise = "shared" all owners have the same budget. A negotiation uses the terms' budgets only in a pilot
+    run, which measures how much the noise raises the test cost.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

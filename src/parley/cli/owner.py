@@ -28,10 +28,12 @@ from parley.terms import Terms, load_terms
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 TermsHash = Annotated[str, typer.Argument(metavar="TERMS", help="The hash of proposed terms, or its first digits.")]
 PublicSample = Annotated[
-    Path | None, typer.Option("--public", metavar="FILE", help="Your own copy of the public sample of proposed terms.")
+    Path | None,
+    typer.Option("--public", metavar="FILE", help="Your own copy of the public sample that the terms name."),
 ]
 PinnedNumbers = Annotated[
-    Path | None, typer.Option("--preparation", metavar="FILE", help="Your own copy of the pinned public numbers.")
+    Path | None,
+    typer.Option("--preparation", metavar="FILE", help="Your own copy of the file of pinned public numbers."),
 ]
 
 
@@ -58,7 +60,7 @@ SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's
 
 @owner_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for settings and ledger.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the owner's settings and ledger.")],
     name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
     table: Annotated[
         Path, typer.Option(metavar="FILE", help="The owner's private table (.csv, .parquet, .arrow, folder, s3://...).")
@@ -80,8 +82,8 @@ def init_command(
     """Create the settings and the ledger of one table, with its lifetime budget.
 
     Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' the ρ of agreements adds up, so the budget
-    allows more agreements with Gaussian noise or many rounds. 'zcdp' needs a DELTA above 0 and excludes noise =
-    "shared".
+    allows more agreements with Gaussian noise or many rounds. 'zcdp' needs a DELTA above 0, and does not allow terms
+    with noise = "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -89,14 +91,15 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if similar_books is not None:
         warn(
-            f"{similar_books} names the ledger of a table with the same keys and columns. If both tables are about the "
-            "same people, two ledgers together can spend more on these people than either lifetime budget allows. If "
-            f"so, move {folder} away before its first use, and use the existing ledger."
+            f"The settings in {similar_books} are for a table with the same keys and columns. If both tables are about "
+            "the same people, two ledgers together can spend more on these people than either lifetime budget allows. "
+            f"If the people are the same, move {folder} away before its first use, and use the existing ledger."
         )
     if not lifetime_delta > 0:
         warn(
-            "Without --lifetime-delta this ledger can never accept terms with gaussian noise or shared noise. To "
-            f"change the delta, move {folder} out of its parent folder now, before its first use, and run init again."
+            "The lifetime delta is 0, so the owner can never accept terms with Gaussian noise or shared noise. To "
+            f"change the delta, move {folder} out of its parent folder now, before its first use, and run "
+            "parley owner init again with --lifetime-delta."
         )
     acceptance.warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: read this file before the first start", soft_wrap=True)
@@ -117,14 +120,14 @@ def accept_command(
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
     certificate: acceptance.Certificate = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Also answer relays on this machine, through the settings' socket file.")
+        bool, typer.Option("--relay", help="Also answer relays on this machine, through the socket in owner.toml.")
     ] = False,
     peer: acceptance.Peer = False,
     public: PublicSample = None,
     preparation: PinnedNumbers = None,
     other_books: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Why the table may have another ledger; the ledger stores the reason."),
+        typer.Option(metavar="REASON", help="Reason for a second ledger of this table, stored in the ledger."),
     ] = None,
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
@@ -157,8 +160,8 @@ def accept_command(
 
 @owner_app.command("serve")
 def serve_command(settings_file: SettingsFile) -> None:
-    """Answer learners' questions until SIGTERM or Ctrl-C. The log on stderr has JSON lines about messages, never about
-    records.
+    """Answer learners' questions until SIGTERM or Ctrl-C. The daemon logs JSON lines on stderr about messages, never
+    about records.
 
     Example:  parley owner serve bank-a/owner.toml
     """
@@ -185,7 +188,7 @@ def inbox_command(
     peer: acceptance.Peer = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """List the terms that certified learners proposed, with proposer, time and state. The ledger holds no proposals.
+    """List the terms that certified learners proposed, with proposer, time and state. The ledger contains no proposals.
 
     With TERMS, show the effect of accepting these terms: the summary of `parley owner accept`, the other owners, and
     the remaining lifetime budget. The command does not accept the terms.
@@ -236,7 +239,7 @@ def refuse_command(
     named: TermsHash,
     settings_file: SettingsOption,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Reason for the learner to read. Give no figures from the table.")
+        str, typer.Option(metavar="TEXT", help="Reason that the learner can read. Include no figures from the table.")
     ],
 ) -> None:
     """Refuse proposed terms, and store the reason. You can still accept refused terms later.

@@ -46,9 +46,9 @@ def ledger_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
 ) -> None:
-    """Show how much every agreement spent. The command works while the daemon runs, without delaying the daemon. The
-    command checks the ledger rows that are new since the last check. With --verify, or with at most 10,000 rows, the
-    command checks all rows.
+    """Show how much budget every agreement spent. The command works while the daemon runs, without delaying the daemon.
+    The command checks the ledger rows that are new since the last check. With --verify, or with at most 10,000 rows,
+    the command checks all rows.
 
     Example:  parley owner ledger bank-a/owner.toml
 
@@ -118,7 +118,8 @@ def restore_command(
         typer.Option("--owner", metavar="OWNER|FILE", help="The owner's settings (owner.toml) or the lost ledger."),
     ],
     assume_spent: Annotated[
-        AssumedSpent, typer.Option(help="Budget that lost answers may have spent: all (safe), or agreements.")
+        AssumedSpent,
+        typer.Option(help="What counts as spent: all (lifetime budget; safe) or agreements (their budgets)."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -196,7 +197,8 @@ def close_command(
     matching_accounts = [account for _, account in ledger.accounts() if account.terms_hash.startswith(terms)]
     if len(matching_accounts) != 1:
         raise UnknownTerms(
-            f"{terms}: expected the first digits of one agreement's hash; {len(matching_accounts)} agreements match"
+            f"{terms}: expected the first digits of exactly one agreement's hash, but {len(matching_accounts)} "
+            "agreements match; parley owner ledger lists the hashes"
         )
     if not yes and not typer.confirm(
         f"End the agreement {matching_accounts[0].terms_hash[:16]}… with {matching_accounts[0].learner} permanently?",

@@ -14,28 +14,32 @@ from parley.report.terminal import Terminal, console, print_json
 if TYPE_CHECKING:
     from parley.data.sources.manifest import Manifest
 
-URI = "Database, without a password: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE."
+URI = "Database address without a password: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE."
 QueryFile = Annotated[
     Path | None, typer.Option("--query-file", metavar="FILE", help="A file with the query, instead of --query.")
 ]
-AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the database's password, without echo.")]
+AskPassword = Annotated[
+    bool, typer.Option("--ask-password", help="Ask for the database's password without displaying it.")
+]
 
 
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
-    order_by: Annotated[list[str], typer.Option(metavar="KEY", help="Public column that sorts the rows. Repeatable.")],
+    order_by: Annotated[
+        list[str], typer.Option(metavar="KEY", help="Column to sort rows by, treated as public. Repeatable.")
+    ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the table.")],
-    query: Annotated[str | None, typer.Option(metavar="SQL", help="The query; one row per record.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="A query that returns one row per record.")] = None,
     query_file: QueryFile = None,
     ask_password: AskPassword = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the manifest without its digest as one JSON object.")
     ] = False,
 ) -> None:
-    """Copy the rows that a database query returns at one moment into an unchanging folder of Parquet files.
+    """Copy the rows that a database query returns at one moment into a new folder of Parquet files.
 
     Each column has the type that the database declares or that the query casts to. Rows are sorted by KEY, and keys
-    must be unique. A command that ends early leaves no files, and cannot be resumed.
+    must be unique. If the command ends early, it leaves no files and cannot be resumed; run the command again.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
@@ -56,7 +60,7 @@ def snapshot_command(
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
         f"Next: if the table already has a ledger, keep the ledger, set table = {str(to.resolve())!r} in its "
-        "owner.toml and agree on new terms. Only for a table without a ledger, run parley owner init",
+        "owner.toml and agree on new terms. Run parley owner init only if the table has no ledger",
         style="dim",
         markup=False,
         soft_wrap=True,

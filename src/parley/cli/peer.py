@@ -53,7 +53,7 @@ def run_command(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if one exists.")] = False,
     deadline: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Seconds after which a neighbour counts as late, also at the end."),
+        typer.Option(metavar="SECONDS", help="Seconds without a reply after which a neighbour counts as late."),
     ] = 60.0,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: next to TERMS.")

@@ -38,8 +38,8 @@ def plan_command(
     read private records.
 
     The planner uses public rows to test the choices that the terms leave open, with noise that fits the owners'
-    budgets. The planner prints the worth of each choice. The planner does not change any owner's epsilon, or which
-    parties draw the noise.
+    budgets. The planner prints the expected relative fitness of each choice. The planner does not change any owner's
+    epsilon, or which parties draw the noise.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -53,16 +53,16 @@ def plan_command(
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="A terms file that no party has accepted yet.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="File for the new terms; the pinned numbers go next to it.")
+        Path, typer.Option(metavar="TERMS2", help="File for the new terms; the public numbers go next to it.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.
 
     Parley computes bounds, centres, scales, principal components, whitening and the points of a basis from the terms
-    and the public sample. If a sample has equal variance in several directions, machines may find different constants.
-    The new terms have another hash, so every owner must accept the new terms. The command contacts no owner and spends
-    no budget.
+    and the public sample. If a sample has equal variance in several directions, machines may compute different
+    constants. The new terms have a different hash, so every owner must accept the new terms. The command contacts no
+    owner and spends no budget.
 
     Example:  parley pin terms.toml --write pinned.toml
     """

@@ -26,8 +26,8 @@ def predict_command(
 
     Predicted numbers are in the target's own units. Predicted classes are names. If the model gives probabilities, each
     class has a column of probabilities. Predicted counts are rates times the exposures in the table. For survival
-    models the file holds the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves
-    this machine. FILE also holds the private rows.
+    models, FILE contains the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves
+    this machine. FILE also contains the private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

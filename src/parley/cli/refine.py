@@ -13,7 +13,7 @@ def refine_command(
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
-    owner: Annotated[str, typer.Option(help="Owner of the rows.")],
+    owner: Annotated[str, typer.Option(help="Owner whose rows personalise the model.")],
     save: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the personal model, which must stay with the owner.")
     ],
@@ -22,11 +22,11 @@ def refine_command(
 ) -> None:
     """Personalise the joint model with your own rows.
 
-    The command fits corrections of the joint model: a ridge fit towards it, boosted trees on top of the ridge fit, and
-    trees without the joint model. Cross-validation on the owner's training rows decides how much of each correction to
-    keep. If no correction gains more than one standard error, the command keeps the joint model. Held-out rows stay
-    unused, so `parley score` can judge the result. The command spends no budget, and nothing leaves this machine. The
-    personal model has no privacy guarantee and must stay with the owner.
+    The command fits a ridge model pulled towards the joint model, boosted trees added to the ridge model, and trees
+    without the joint model. Cross-validation on the owner's training rows decides how much of each fit to keep. If no
+    fit gains more than one standard error, the command keeps the joint model. The command does not use held-out rows,
+    so `parley score` can test the personal model on these rows. The command spends no budget, and nothing leaves this
+    machine. The personal model has no privacy guarantee and must stay with the owner.
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """

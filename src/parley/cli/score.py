@@ -14,9 +14,9 @@ def score_command(
         Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
     ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
-    owner: Annotated[str | None, typer.Option(help="Owner that judges the model.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Owner whose held-out rows test the model.")] = None,
     everyone: Annotated[
-        bool, typer.Option("--all", help="Judge the model for all owners whose `data` are on this machine.")
+        bool, typer.Option("--all", help="Test the model for all owners whose `data` are on this machine.")
     ] = False,
     data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
     report: Annotated[
@@ -26,10 +26,10 @@ def score_command(
 ) -> None:
     """Use an owner's held-out rows to compare the joint model with the model that the owner can train alone.
 
-    The table also shows the owner's personal model, which `parley refine` makes from the joint model. The procedure of
-    `parley refine`, applied without the joint model, makes the model that the owner trains alone. MODEL may also be a
-    file that `parley refine` saved. Owners differ, so a forecast for all owners may be wrong for one owner. The output
-    is computed from private rows and must stay inside the organisation.
+    The table also shows the owner's personal model, which `parley refine` makes from the joint model. To train the
+    model alone, the command uses the procedure of `parley refine` without the joint model. MODEL may also be a file
+    that `parley refine` saved. Owners differ, so a forecast for all owners may be wrong for one owner. The output is
+    computed from private rows and must stay inside the organisation.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """

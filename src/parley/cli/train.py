@@ -15,12 +15,14 @@ def train_command(
     terms_file: Annotated[
         Path, typer.Argument(metavar="TERMS", help="The terms file (TOML), with each owner's `data`.")
     ],
-    replicates: Annotated[int, typer.Option(help="Number of parallel runs of a simulation, for quartiles.")] = 1,
+    replicates: Annotated[
+        int, typer.Option(help="Number of simulated runs; with several runs, the results include quartiles.")
+    ] = 1,
     seed: Annotated[int | None, typer.Option(help="Seed that makes a simulation repeatable.")] = None,
     ledgers: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Release instead of simulating: debit every owner's ledger, DIR/OWNER.ledger."
+            metavar="DIR", help="Release the model instead of simulating, and debit each ledger, DIR/OWNER.ledger."
         ),
     ] = None,
     lifetime: Annotated[
@@ -56,12 +58,12 @@ def train_command(
     Without --ledgers the command simulates training. A simulation shows the relative fitness (excess cost over the
     model without privacy) and the task's metrics on held-out rows. With --ledgers the command releases the model, with
     safe noise and permanent debits. After a crash the same command continues where it stopped. Repeating a finished run
-    costs no budget, because owners return their stored answers. --lifetime creates missing ledgers. A table has one
-    ledger, because a second ledger would not count what the first ledger spent.
+    costs no budget, because owners return their stored answers. --lifetime creates missing ledgers. Use one ledger per
+    table, because a second ledger would not count what the first ledger spent.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
-    that no owner gains. For ratings, --force overrides a forecast that owners do better alone. --force also permits a
-    release if some people may also be in another table that has its own ledger.
+    that no owner gains. For ratings, --force releases a model even if the forecast says that owners do better alone.
+    --force also permits a release if some people may be in a second table with its own ledger.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

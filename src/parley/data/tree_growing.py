@@ -56,7 +56,9 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
             raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
     if isinstance(made, MarginLines) and not made.matches_public_columns(known, TOLERANCE):
-        raise StalePinsError(f"model.preparation: the file's scales are not those of the public sample. {PIN_AGAIN}")
+        raise StalePinsError(
+            f"model.preparation: the file's centres, sizes and scales are not those of the public sample. {PIN_AGAIN}"
+        )
     return replace(fitted, forest=made)
 
 

@@ -39,7 +39,7 @@ step = 1.2
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 15.34                    # a larger gradient of a record is scaled down to this norm
+clip = 15.34                    # a record's gradient above this norm is scaled down to it
 noise = "shared"                # drawn by three hosts for all owners; no host knows the noise
 """,
     OWN_NOISE_FILE: """\
@@ -53,7 +53,7 @@ decay = 0.0
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 4.29                     # a larger gradient of a record is scaled down to this norm
+clip = 4.29                     # a record's gradient above this norm is scaled down to it
 """,
 }
 

@@ -182,7 +182,9 @@ class PerturbedCost:
     ) -> Self:
         """Return the cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
-            raise TermsError("learning.algorithm: objective-perturbation has no privacy proof for this model")
+            raise TermsError(
+                "learning.algorithm: no proof covers objective-perturbation with this model; choose another"
+            )
         law, basis = objective.perturbation(preparation)
         numbers = basis.shape[1] * preparation.width
         if numbers > LARGEST_HESSIAN:

@@ -301,7 +301,7 @@ def scoring(preparation: Preparation) -> Scoring:
     if not (np.isfinite(preparation.target_bounds).all() and low < high):
         column = preparation.model.target
         raise TermsError(
-            f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: "
-            "without bounds one row could change a score arbitrarily"
+            f"privacy.score_epsilon: expected public bounds of the target (model.bounds.{column}, low < high). Without "
+            "bounds, one row could change a score arbitrarily"
         )
     return NumberScoring(low, high, preparation.target_scale, public)

@@ -210,7 +210,7 @@ def _steps(agreement: Agreement) -> list[str]:
     else:
         often = f"at most {entered:,} of {every}, one per epoch"
     in_answers = counted(min(rows * entered, answers), "answer")
-    people = f". The {rows:,} records of one person are together in up to {in_answers}" if rows > 1 else ""
+    people = f". The {rows:,} records of one person are in up to {in_answers} in total" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
         f"One answer alone costs ε = {step}{at}. A record is in {often}{people}. The total over all "

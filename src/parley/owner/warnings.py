@@ -321,11 +321,12 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
         return []
     if clip < usual:
         relation = (
-            f"is {_times(usual, clip)} smaller than a typical record. Nearly every record is clipped to one size, so "
-            "an answer counts records instead of averaging them."
+            f"is {_times(usual, clip)} smaller than the norm of a typical record. Nearly every record is clipped to "
+            "the same norm, so an answer counts records instead of averaging them."
         )
     else:
-        relation = f"is {_times(clip, usual)} larger than a typical record, so it limits no record. Check the units."
+        larger = f"is {_times(clip, usual)} larger than the norm of a typical record"
+        relation = f"{larger}, so it clips almost no record. Check the units."
     return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {relation}")]
 
 

@@ -172,11 +172,11 @@ def require_ready(terms: Terms) -> None:
         raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
-            "privacy.scale_epsilon: these terms ask for scales before training. Run parley column-stats TERMS --write "
-            "READY, then train under READY"
+            "privacy.scale_epsilon: these terms require noisy scales before training. Run parley column-stats TERMS "
+            "--write READY, then train with the terms file READY"
         )
     if terms.privacy.difference_epsilon is not None:
         raise TermsError(
-            "privacy.difference_epsilon: these terms ask how much owners differ before training. Run parley "
-            "heterogeneity TERMS --write READY, then train under READY"
+            "privacy.difference_epsilon: these terms require a measurement of heterogeneity before training. Run "
+            "parley heterogeneity TERMS --write READY, then train with the terms file READY"
         )

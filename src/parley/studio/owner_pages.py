@@ -138,7 +138,7 @@ def _content(books: Books) -> dict[str, Any]:
 def _certificates(settings: OwnerSettings) -> list[list[str]]:
     if settings.identity is None:
         return []
-    rows = [["certificate", "for", "good until", "days left"]]
+    rows = [["certificate", "for", "valid until", "days left"]]
     for path in (settings.identity.certificate, settings.identity.authority):
         try:
             certificate = certificates.read_certificate(path)

@@ -85,7 +85,7 @@ def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design
         ridged = replace(objective, regularisation=objective.regularisation + ridge)
         curvatures = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
     if curvatures is None:
-        raise DataError("model.whitening: the curvature cannot be computed; use fewer columns, or 'public'")
+        raise DataError("model.whitening: the curvature cannot be computed; use fewer columns, or set it to 'public'")
     return curvatures
 
 
@@ -118,24 +118,26 @@ def _cells(agreement: Agreement) -> list[str]:
         coded_as = "a 1 in one leaf" if model.columns != "hinges" else "a 1 split between two neighbouring leaves"
         if isinstance(forest, MarginLines):
             notes.append(
-                "The columns of a record are then centred, scaled, and clipped to the range of public rows. The "
-                f"prediction of {counted(forest.margin.trees, 'tree')} for the record is one more column per outcome "
-                f"({origin}). The norm of a record is at most {float(np.sqrt(np.square(forest.sizes).sum())):.3g} in "
-                "L2."
+                "The columns of a record are then centred, scaled, and clipped to the range of public rows. For "
+                f"each outcome, the record gets one more column: the prediction of "
+                f"{counted(forest.margin.trees, 'tree')} ({origin}). The L2 norm of a record is at most "
+                f"{float(np.sqrt(np.square(forest.sizes).sum())):.3g}."
             )
-            return [*notes, "Training starts at the trees' predictions. A penalty pulls the model towards them."]
+            return [*notes, "Training starts at the trees' predictions, and a penalty pulls the model towards these."]
         notes.append(
-            f"A record then has {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; {forest.leaves:,} "
-            "leaves in all), and 0 in all other leaves. The values bound the record's norm, whatever it contains."
+            f"A record is then coded as {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; "
+            f"{forest.leaves:,} leaves in all), and 0 in all other leaves. This code bounds the norm of every record."
         )
         if isinstance(forest, MarginForest):
             notes.append(
-                f"The predictions of {forest.margin.trees:,} more trees for the record are summed into a public "
-                "margin. The margin has one column per outcome, with a fixed weight and values of at most "
-                f"{float(forest.sizes[forest.trees :].max()):.2g}."
+                f"The predictions of {forest.margin.trees:,} more trees for the record add up to a public margin. "
+                "The margin has one column per outcome, with a fixed weight and values of at most "
+                f"{float(forest.sizes[forest.trees :].max()):.2g} in size."
             )
         if preparation.origin is not None:
-            notes.append("Training starts at the trees' public leaf values. A penalty pulls the model towards them.")
+            notes.append(
+                "Training starts at the trees' public leaf values, and a penalty pulls the model towards these values."
+            )
     return notes
 
 

@@ -133,7 +133,10 @@ class Terms(Section):
             require_read(learning.rules, "owners", owner)
         if self.privacy.clip_norm is not None and "privacy.clip_norm" not in learning.rules.keys:
             able = quoted_choices(algorithms_reading("privacy.clip_norm"))
-            raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
+            norm = ALL_MECHANISMS[self.privacy.mechanism].norm
+            raise ValueError(
+                f"privacy.clip_norm|expected {norm!r}, the norm of the mechanism; another norm needs algorithm = {able}"
+            )
         check_question(self)
         check_owner_unit(self)
         learning.rules.check(self)
@@ -147,7 +150,7 @@ class Terms(Section):
             )
         if learning.start == "public" and self.model.public is None:
             raise ValueError(
-                "learning.start|needs model.public, because training starts from the best fit of the public sample"
+                "learning.start|needs model.public, because training starts from the model fitted to the public sample"
             )
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:

@@ -67,7 +67,7 @@ class FederatedRules(AlgorithmRules):
             raise ValueError(f"proximal|expected a number: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError(
-                "horizon|expected an even number, because a step takes two answers: a gradient and a local update"
+                "horizon|expected an even number, because a step needs two answers: a gradient and a local update"
             )
 
     def clip_norm(self, norm: str) -> str:
@@ -138,8 +138,8 @@ class GossipRules(AlgorithmRules):
             raise ValueError(f"learning.topology|required with 'gossip'; expected {EXPECTED_TOPOLOGY}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with gossip: owners mix single answers, and a sum hides single "
-                "answers"
+                "privacy.noise|expected 'each-owner' with gossip: owners combine separate answers, but shared noise "
+                "reveals only their sum"
             )
         if len(names) > MAX_PEERS:
             raise ValueError(
@@ -149,7 +149,7 @@ class GossipRules(AlgorithmRules):
         if isinstance(topology, str):
             return
         if not {end for pair in topology for end in pair} <= {*names}:
-            raise ValueError("learning.topology|expected pairs of owners, found a name that is not an owner's")
+            raise ValueError("learning.topology|expected pairs of owners; found a name that no owner has")
         reached = _reachable_owners(names[0], topology)
         away = [name for name in names if name not in reached]
         if away:
@@ -224,11 +224,11 @@ class PrivateSGDRules(AlgorithmRules):
         if learning.horizon != learning.epochs * learning.batches:
             raise ValueError(
                 f"horizon|expected epochs x batches = {learning.epochs * learning.batches}; write this number, or "
-                "leave the key out"
+                "remove the key"
             )
         if learning.optimiser == "adam" and learning.step == "auto":
             raise ValueError(
-                "step|expected a number with optimiser = 'adam': Adam's steps are lengths in the parameters' own units"
+                "step|expected a number with optimiser = 'adam'; 'auto' is available only for other optimisers"
             )
         if learning.poisson and learning.batch_seed is not None:
             raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw their records in secret")

@@ -153,11 +153,11 @@ def require_expected(terms: Terms, expected: str | None) -> None:
     if expected is None:
         return
     if re.fullmatch(f"[0-9a-f]{{{MIN_HASH_DIGITS},64}}", expected) is None:
-        raise SettingError(f"--expect: expected {MIN_HASH_DIGITS} to 64 leading digits of the terms' hash")
+        raise SettingError(f"--expect: expected the first {MIN_HASH_DIGITS} to 64 digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
-            f"the file now contains the terms {terms.hash[:16]}…, but the terms {expected[:16]}… were expected; read "
-            "the changed file again. Nothing was spent"
+            f"the file now contains the terms {terms.hash[:16]}…, but the terms {expected[:16]}… were expected; "
+            "review the changed file. Nothing was spent"
         )
 
 

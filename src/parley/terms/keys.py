@@ -75,7 +75,7 @@ class Section(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
         """Refuse: a copy would be unchecked and keep the old hash."""
-        raise TypeError("terms never change in place; use Terms.changed(...), which checks the new terms")
+        raise TypeError("terms cannot be changed in place; use Terms.changed(...), which checks the new terms")
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]

@@ -186,7 +186,7 @@ class Model(Section):
         if self.holdout_seed is not None and not self.holdout:
             raise ValueError("holdout_seed|allowed only with holdout, because the seed decides which rows are held out")
         if self.holdout_by is not None and not self.holdout:
-            raise ValueError("holdout_by|allowed only with holdout, the share of people that is held out")
+            raise ValueError("holdout_by|allowed only with holdout, which sets the share of people to hold out")
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; remove the key to use every numeric column")
@@ -200,11 +200,11 @@ class Model(Section):
             if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
                     f"bounds.{column} = [{low}, {high}]|expected ends at least {SMALLEST:g} apart, each of them "
-                    f"0 or {NUMBER_RANGE_TEXT} in size"
+                    f"0 or with an absolute value {NUMBER_RANGE_TEXT}"
                 )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
-                raise ValueError(f"categories.{column}|expected a list of different names")
+                raise ValueError(f"categories.{column}|expected at least one name, and each name only once")
         if self.class_weight and not self.classifies:
             raise ValueError("class_weight|allowed only with a classifier")
         if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
@@ -212,23 +212,25 @@ class Model(Section):
         if self.components is not None and self.public is None:
             raise ValueError("components|needs a `public` sample: PCA never reads private data")
         if self.preparation is not None and self.public is None and self.basis is None:
-            raise ValueError("preparation|needs a `public` sample or a `basis`; without them there are no constants")
+            raise ValueError(
+                "preparation|needs a `public` sample or a `basis`; otherwise there are no constants to freeze"
+            )
         self._can_read()
         self._can_scale()
         self._check_column_transformations()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|'polynomial' needs numeric columns without filled cells and without coding = 'one-hot': "
-                "powers of 0 and 1 are again 0 and 1"
+                "basis.kind|'polynomial' allows neither filled cells nor coding = 'one-hot': both give columns of 0 "
+                "and 1, whose powers are the same columns"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|not allowed with `components`; needs a `public` sample, whose moments or curvature whiten "
-                "the columns"
+                "whitening|needs a `public` sample, and allows no `components`: the sample's moments or curvature "
+                "whiten the columns"
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
-                f"whitening|expected 'public' with kind = {self.kind!r}: this loss has corners without curvature"
+                f"whitening|expected 'public' with kind = {self.kind!r}: 'public-curvature' needs a smooth loss"
             )
         return self
 
@@ -271,8 +273,8 @@ class Model(Section):
             )
         if self.columns == "trees" and self.public is None:
             raise ValueError(
-                "columns|expected a `public` sample with 'trees', because private rows must not decide where a tree "
-                "splits; columns = 'bins' also works with declared bounds"
+                "columns|'trees' needs a `public` sample, because private rows must not decide where a tree splits. "
+                "Without a sample, use 'bins' and declare bounds"
             )
         if self.columns == "trees" and self.kind not in KINDS_WITH_GROWN_TREES:
             raise ValueError(
@@ -325,7 +327,8 @@ class Model(Section):
                 raise ValueError(f"transforms.{column}|expected a column of numbers, not of categories")
             if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
                 raise ValueError(
-                    f"bounds.{column}|expected a low end {domain(transform)} with transforms.{column} = {transform!r}"
+                    f"bounds.{column}|expected a lower bound {domain(transform)} with transforms.{column} = "
+                    f"{transform!r}"
                 )
         for column in self.categories:
             if self.coding == "one-hot" and column in self.bounds and column != self.target:

@@ -30,7 +30,9 @@ class CountModel(Model):
         if self.target in self.categories:
             raise ValueError(f"categories.{self.target}|not allowed for a count")
         if self.target in self.scales:
-            raise ValueError(f"scales.{self.target}|not allowed for a count; set centres.{self.target}, its usual rate")
+            raise ValueError(
+                f"scales.{self.target}|not allowed for a count; set the usual rate in centres.{self.target}"
+            )
         if self.target in self.centres and not self.centres[self.target] > 0:
             raise ValueError(f"centres.{self.target}|expected a rate above 0: the usual count per unit of exposure")
 

@@ -45,11 +45,11 @@ def check_availability(terms: CheckableTerms) -> None:
     if not learning.waits:
         raise ValueError(
             "owners.availability|not allowed with staleness: the learner requests a lost answer again, so the answer "
-            "only arrives later. Describe delays with owners.answers and speeds"
+            "only arrives later. To describe slow owners, set owners.answers, or speeds in a simulation"
         )
     if learning.straggler != "skip":
         raise ValueError(
-            "owners.availability|needs learning.straggler = 'skip' and a quorum: rounds that wait receive every "
+            "owners.availability|needs learning.straggler = 'skip' and a quorum. A round that waits receives every "
             "answer, because the learner requests a lost answer again"
         )
     if learning.participation is not None:
@@ -117,8 +117,9 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners less one. Even "
-            "equally fast owners give answers of this age, and a lower limit would drop answers that were paid for"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners minus one. "
+            "An answer can be this many steps old even if all owners are equally fast. A lower limit would discard "
+            "answers that have already spent budget"
         )
     if learning.decay != 0:
         raise ValueError(
@@ -127,7 +128,8 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if learning.momentum is not None:
         raise ValueError(
-            "learning.momentum|not allowed with staleness: answers of different ages have no common direction"
+            "learning.momentum|not allowed with staleness: answers of different ages have no common direction for "
+            "momentum to follow"
         )
     if terms.noise.summed:
         raise ValueError("privacy.noise|expected 'each-owner' with staleness: shared noise needs all answers at once")

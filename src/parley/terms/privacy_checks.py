@@ -56,7 +56,9 @@ def check_differences(terms: CheckableTerms) -> None:
     if terms.privacy.difference_epsilon is None:
         return
     if terms.model.public is None:
-        raise ValueError("privacy.difference_epsilon|needs model.public: owners answer at the best fit of this sample")
+        raise ValueError(
+            "privacy.difference_epsilon|needs model.public: owners answer for the model fitted to this sample"
+        )
     can_tell = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not can_tell or terms.privacy.clip_norm is not None:
         raise ValueError(
@@ -92,7 +94,7 @@ def check_score(terms: CheckableTerms) -> None:
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
     if not bounded and model.public is None and not terms.scale_epsilon > 0:
         raise ValueError(
-            f"privacy.score_epsilon|needs bounds of the target, model.bounds.{model.target}, or a public sample"
+            f"privacy.score_epsilon|needs bounds for the target (model.bounds.{model.target}) or a public sample"
         )
 
 
@@ -109,13 +111,11 @@ def check_owner_unit(terms: CheckableTerms) -> None:
     if privacy.clip is None:
         raise ValueError("privacy.clip|expected a number with unit = 'owner': the clip scales down the whole answer")
     if privacy.person is not None:
-        raise ValueError(
-            "privacy.person|not allowed with unit = 'owner': all rows are used, and all may differ between neighbours"
-        )
+        raise ValueError("privacy.person|not allowed with unit = 'owner': neighbouring tables may differ in all rows")
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
-            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbours may differ "
-            "in all rows"
+            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbouring tables "
+            "may differ in all rows"
         )
     for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
@@ -129,9 +129,11 @@ def check_hosts(terms: CheckableTerms) -> None:
     names = {host.name for host in terms.hosts}
     keys = [host.key for host in terms.hosts if host.key is not None]
     if len(set(keys)) < len(keys):
-        raise ValueError("hosts.key|expected different keys: a party with the keys of two hosts can read every answer")
+        raise ValueError(
+            "hosts.key|expected a different key for each host: whoever has the keys of two hosts can read every answer"
+        )
     if not terms.noise.hosts and names:
-        raise ValueError("hosts|not allowed: hosts draw noise only with privacy.noise = 'shared'")
+        raise ValueError("hosts|allowed only with privacy.noise = 'shared'")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
             f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "
@@ -154,7 +156,8 @@ def check_batches(terms: CheckableTerms) -> None:
     for owner in terms.owners:
         if batches > training_records(owner.records, terms.model.holdout):
             raise ValueError(
-                f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs a record"
+                f"learning.batches|expected at most the number of training records of {owner.name!r}; every batch "
+                "needs a record"
             )
     if not learning.poisson:
         return
@@ -202,12 +205,13 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
         raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws hide rows, not a table")
     if (learning.batches is not None) is not learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected both batches and sampling = 'poisson' with {algorithm}, or neither: every "
-            "local step draws its records in secret or takes all records"
+            f"learning.sampling|expected both batches and sampling = 'poisson', or neither, with {algorithm}. Every "
+            "local step either draws its records in secret or uses all records"
         )
     if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
         raise ValueError(
-            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the ledger waits for all of them"
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the owner's ledger stays "
+            "locked until all of them are taken"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])
@@ -228,8 +232,8 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
         )
     if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
         raise ValueError(
-            f"learning.horizon|expected epochs x batches with {algorithm}, and the same rounds for all owners: the "
-            "noise is calibrated for exactly this number of answers"
+            f"learning.horizon|expected epochs x batches with {algorithm}, and no learning.staleness: the noise is "
+            "calibrated for exactly this number of answers"
         )
     if terms.noise.summed:
         raise ValueError(
@@ -256,8 +260,9 @@ def check_local_updates(terms: CheckableTerms) -> None:
         )
     if not model.smooth:
         raise ValueError(
-            f"learning.algorithm|{algorithm} is not available for linear-svm. At the corner of the hinge loss, a local "
-            "step of any length may drive close points apart, so one record may affect local steps more than a gradient"
+            f"learning.algorithm|{algorithm} is not available for linear-svm. At the corner of the hinge loss, even a "
+            "short local step may drive close points apart. One record may then affect local steps more than it "
+            "affects a gradient"
         )
     if model.radius is None:
         raise ValueError(
@@ -267,8 +272,8 @@ def check_local_updates(terms: CheckableTerms) -> None:
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
             f"privacy.noise|expected 'each-owner' with {algorithm}: each question depends on the owner's earlier "
-            "releases, and a sum hides these releases. If corrections were not released, one record would affect later "
-            "rounds"
+            "releases, and a sum hides these releases. With unreleased corrections, one record would affect later "
+            "rounds, too"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
@@ -283,7 +288,9 @@ def check_moments(terms: CheckableTerms) -> None:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
         raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice only for {able}")
     if terms.model.class_weight:
-        raise ValueError("model.class_weight|not allowed with this algorithm: second moments count every record once")
+        raise ValueError(
+            "model.class_weight|not allowed with this algorithm: second moments give every record the same weight"
+        )
 
 
 CHECK_BY_QUESTION: Mapping[str, Callable[[CheckableTerms], None]] = {
@@ -323,8 +330,8 @@ def check_held_out_people(terms: CheckableTerms) -> None:
         raise ValueError("model.holdout_by|needs privacy.person, the column that identifies people")
     if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(
-            f"model.holdout_by|not allowed with {terms.learning.algorithm}, because the sensitivity of its answers is "
-            "not proved when people are held out; remove the key to hold out rows, or use an algorithm such as "
+            f"model.holdout_by|not allowed with {terms.learning.algorithm}: the sensitivity of its answers is not "
+            "proved if people are held out. Remove the key to hold out rows, or use an algorithm such as "
             "'gradient-descent'"
         )
 

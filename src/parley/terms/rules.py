@@ -134,7 +134,7 @@ def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
         home = import_module(facts.home)
         found = home.RULES[name] if facts.task == PREDICTION else home.ALGORITHM
         if not isinstance(found, AlgorithmRules):
-            raise TypeError(f"{facts.home}: expected ALGORITHM, an instance of AlgorithmRules")
+            raise TypeError(f"{facts.home}: the rules of {name!r} must be an instance of AlgorithmRules")
         _RULES_BY_NAME[name] = found
     return _RULES_BY_NAME[name]
 
@@ -142,7 +142,7 @@ def algorithm_rules(name: str, task: str | None = None) -> AlgorithmRules:
 def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
     """Let terms name a program's own algorithm; a taken name is refused."""
     if name in ALGORITHMS:
-        raise SettingError(f"algorithm {name!r}: an algorithm of this name exists; choose another name")
+        raise SettingError(f"algorithm {name!r}: an algorithm of this name already exists; choose another name")
     ALGORITHMS[name] = AlgorithmFacts(task=task)
     _RULES_BY_NAME[name] = rules
 
@@ -209,6 +209,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = quoted_choices(kinds_of(name))
             raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r}, or another algorithm of the same task, if kind is "
-                f"{kinds}. Other kinds do not allow these algorithms"
+                f"learning.algorithm|expected {facts.algorithm!r} or another algorithm of the same task with kind = "
+                f"{kinds}. No other kind allows these algorithms"
             )

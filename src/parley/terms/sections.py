@@ -349,6 +349,6 @@ def check_study_noise(terms: CheckableTerms) -> None:
     for key in ("scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|not allowed with mechanism = 'stable': the answer paid from this budget is released, "
+                f"privacy.{key}|not allowed with mechanism = 'stable': this budget pays for a released answer, "
                 f"and {WHY_STUDIES_ONLY}"
             )

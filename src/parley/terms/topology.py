@@ -77,7 +77,8 @@ def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
             text = lines.read(MAX_EDGES_FILE_CHARS + 1)
     except (OSError, ValueError):
         raise TermsError(
-            f"learning.topology: expected {EXPECTED_TOPOLOGY}; the folder of the terms file has no such text file"
+            f"learning.topology: no readable text file {file!r} in the folder of the terms file; expected "
+            f"{EXPECTED_TOPOLOGY}"
         ) from None
     if len(text) > MAX_EDGES_FILE_CHARS:
         raise TermsError(f"learning.topology: expected a file of at most {MAX_EDGES_FILE_CHARS:,} characters")

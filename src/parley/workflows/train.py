@@ -144,7 +144,7 @@ def _public_worth(terms: Terms, speeds: Mapping[str, float] | None, person: Pers
         return None
     below = None if found is None else found.sentence()
     if found is not None and below is not None:
-        person.warn(f"The model is not worth a budget: {below}; {found.advice}.")
+        person.warn(f"The model is not worth spending budget on: {below}; {found.advice}.")
     return found
 
 

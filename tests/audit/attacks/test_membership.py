@@ -289,7 +289,7 @@ def test_an_area_of_rows_of_two_laws_stands_beside_what_no_model_tells():
     for part in (
         "chance decides which of two rows is in the table",
         "ε does not bound the AUC",
-        "does not cover how",
+        "does not limit how",
     ):
         assert part in page
     content = audit.to_json()

@@ -293,7 +293,7 @@ REFUSED = [
     ({"learning__participation": 0.5}, "not allowed with participation or strides"),
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
-    ({"learning__staleness": 1}, "expected at least 2, the number of owners less one"),
+    ({"learning__staleness": 1}, "expected at least 2, the number of owners minus one"),
     ({"learning__horizon": 10**6}, "all owners together may give at most"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},

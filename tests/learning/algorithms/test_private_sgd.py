@@ -286,7 +286,7 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     assert step == Fraction(1, 2)
     assert (
         "One answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch. The 2 records "
-        "of one person are together in up to 6 answers." in words
+        "of one person are in up to 6 answers in total." in words
     )
     assert "The total over all epochs and the score, which the terms promise and the ledger debits, is ε = 2" in words
 

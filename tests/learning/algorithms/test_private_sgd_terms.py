@@ -49,7 +49,7 @@ REFUSED = [
     ({"learning": {"batches": None}}, "learning.batches: expected a whole number with private-sgd"),
     ({"learning": {"epochs": None}}, "learning.epochs: expected"),
     ({"learning": {"horizon": 14}}, "learning.horizon: expected epochs x batches = 15"),
-    ({"learning": {"batches": 51}}, "learning.batches: expected at most the training records of 'a'"),
+    ({"learning": {"batches": 51}}, "learning.batches: expected at most the number of training records of 'a'"),
     ({"learning": {"optimiser": "adam", "step": "auto"}}, "learning.step: expected a number with optimiser = 'adam'"),
     ({"learning": {"sampling": "poisson", "batches": 1}}, "learning.batches: expected at least 2"),
     ({"learning": {"sampling": "poisson", "batch_seed": 3}}, "learning.batch_seed: not allowed"),
@@ -87,7 +87,7 @@ def test_terms_that_do_not_add_up_are_refused_in_a_sentence(changes, sentence):
 
 def test_other_algorithms_take_no_clip_of_another_norm_and_local_steps_no_one_vs_all():
     gradients = {"algorithm": "averaged-subgradient", "batches": None, "epochs": None}
-    with pytest.raises(TermsError, match=r"privacy\.clip_norm: expected the mechanism's own norm"):
+    with pytest.raises(TermsError, match=r"privacy\.clip_norm: expected 'l\d', the norm of the mechanism"):
         sgd_terms(learning=gradients, privacy={"clip_norm": "linf"})
     with pytest.raises(TermsError, match="the effect of one record on local steps"):
         sgd_terms(kind="one-vs-all", learning={**gradients, "algorithm": "federated-averaging", "step": "auto"})

@@ -197,8 +197,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         "Test",
         "learner",
         "0 of 8",
-        "Accepted terms have reserved ε = ",
-        "of which 0 is spent",
+        "is reserved, of which 0 is spent",
         "chain unbroken",
     ):
         assert words in " ".join(shown.stdout.split())
@@ -289,7 +288,7 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     made = init("home")
     assert made.exit_code == 0
-    assert "before its first use, and run init again" in made.stderr  # it has no delta
+    assert "before its first use, and run parley owner init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
     assert "already has a ledger in these settings" in refused
     assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused

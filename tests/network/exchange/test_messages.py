@@ -83,7 +83,7 @@ def test_a_question_has_the_fields_of_its_kind_and_no_others():
         (asked("statistics"), StatisticsQuery),
     ):
         assert type(messages.read_query(content)) is kind
-    with pytest.raises(Malformed, match=r"expected start as numbers and steps as a whole number for its kind"):
+    with pytest.raises(Malformed, match=r"expected start as numbers and steps as a whole number"):
         messages.read_query(asked("update", {"steps": numbers(1)}, {"start": 5}))
 
 

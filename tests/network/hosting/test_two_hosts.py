@@ -202,7 +202,7 @@ def test_two_owners_that_differ_lose_by_two_hosts_and_the_words_say_so():
         two = apart.changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("h0", "h1"))
         own, hosts = (setup.aggregation.noise(setup).all_together for setup in map(resolve, (apart, two)))
         assert hosts > 1.5 * own
-    assert "even larger if the owners' ε" in two_hosts(2)
+    assert "two hosts would even increase the noise" in two_hosts(2)
 
 
 def test_studies_carry_the_noise_that_hosts_would_add():

@@ -102,10 +102,10 @@ def test_a_question_is_read_back_from_its_fields():
 def test_fields_of_another_kind_or_sort_are_malformed(arrays, counts):
     with pytest.raises(Malformed, match="expected start as numbers and steps as a whole number"):
         UpdateQuery.read("q", HASH, "learner", 1, arrays, counts)
-    with pytest.raises(Malformed, match="expected theta as numbers for its kind"):
+    with pytest.raises(Malformed, match="query: expected theta as numbers"):
         GradientQuery.read("q", HASH, "learner", 1, arrays, counts)
     if arrays or counts:
-        with pytest.raises(Malformed, match="expected no fields for its kind"):
+        with pytest.raises(Malformed, match="query: expected no fields"):
             StatisticsQuery.read("q", HASH, "learner", 1, arrays, counts)
 
 

@@ -64,9 +64,9 @@ def test_what_terms_may_name_is_what_can_be_made():
     assert tuple(_BUILDERS) == ARCHITECTURES
     with pytest.raises(SettingError, match="expected one of logistic"):
         Architecture.from_name("resnet", 784, 10)
-    with pytest.raises(SettingError, match="images of 28 by 28"):
+    with pytest.raises(SettingError, match="28 x 28 image"):
         Architecture.from_name("zawacki-cnn", 100, 10)
-    with pytest.raises(SettingError, match="images of 32 by 32"):
+    with pytest.raises(SettingError, match="32 x 32 image"):
         Architecture.from_name("zawacki-cnn-9", 784, 10)
 
 

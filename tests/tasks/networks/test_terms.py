@@ -51,7 +51,7 @@ HOSTS = [{"name": f"host-{place}"} for place in range(3)]
         ({"learning": {"batches": 1}}, "learning.batches: expected at least 2 with correlated-sgd"),
         ({"learning": {"batches": 1000, "epochs": 1001}}, "learning.horizon: expected at most 1,000,000"),
         ({"learning": {"straggler": "skip", "quorum": 1}}, "learning.straggler: expected 'wait' or 'stop'"),
-        ({"privacy": {"clip_norm": "linf"}}, "privacy.clip_norm: expected the mechanism's own norm"),
+        ({"privacy": {"clip_norm": "linf"}}, "privacy.clip_norm: expected 'l2', the norm of the mechanism"),
         ({"learning": {"participation": 0.5}}, "learning.participation: not allowed with correlated-sgd"),
         (
             {"owners": [{"name": n, "records": 99, "epsilon": 1.0, "stride": s} for n, s in (("a", 1), ("b", 2))]},

@@ -154,7 +154,7 @@ def test_checkpoints_that_are_not_of_this_run_are_refused(tmp_path):
         train_network(network(), X, y, SHORT, ledger=books, checkpoint=kept)
     with pytest.raises(SettingError, match="needs a ledger"):
         train_network(network(), X, y, SHORT, checkpoint=kept)
-    with pytest.raises(SettingError, match="released noise has no seed"):
+    with pytest.raises(SettingError, match="a simulation that is not released"):
         train_network(network(), X, y, SHORT, ledger=books, seed=1)
     books.close()
 

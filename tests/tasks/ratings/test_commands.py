@@ -135,7 +135,7 @@ def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
     let = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--force")
     assert "better item factors alone" not in str(let.exception)
     study = run("train", folder / "terms.toml", "--seed", "1")
-    assert "The terms are not worth a budget: every owner" in study.stderr
+    assert "The terms are not worth spending budget on: every owner" in study.stderr
     assert "is better off alone: do not release" in study.stdout
     open_partner = load_terms(folder / "terms.toml").changed(owners={"south": {"epsilon": 1e6}})
     write_terms(open_partner, folder / "open.toml")

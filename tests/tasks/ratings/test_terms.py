@@ -67,8 +67,8 @@ MISTAKES = [
         {"model": {"items": None}},
         "model.items: missing; expected the number of items",
     ),
-    ({"model": {"items": []}}, "model.items: expected different names"),
-    ({"model": {"items": ["x", "x"]}}, "model.items: expected different names"),
+    ({"model": {"items": []}}, "model.items: the list is empty or repeats a name"),
+    ({"model": {"items": ["x", "x"]}}, "model.items: the list is empty or repeats a name"),
     ({"model": {"items": "films.txt"}}, "model.items: expected the number of items"),
     ({"model": {"items": 0}}, "model.items: expected the number of items"),
     ({"model": {"items": 10**7}}, "model.items: expected at most 2,000,000 numbers"),
@@ -81,7 +81,7 @@ MISTAKES = [
     ({"model": {"regularisation": 0.0}}, "model.regularisation: expected a number above 0"),
     ({"model": {"missing": "fill"}}, "model.missing: not allowed for ratings"),
     ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'item-factors'"),
-    ({"learning": {"step": 0.1}}, "learning.step: expected no step or start for ratings"),
+    ({"learning": {"step": 0.1}}, "learning.step: step and start are not allowed for ratings"),
     ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
     ({"privacy": {"person": "film"}}, "privacy.person: expected 'who'"),
     ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed"),
@@ -133,7 +133,7 @@ def test_other_models_have_no_use_for_these_keys():
     ):
         with pytest.raises(TermsError, match=said):
             parley.Terms.from_dict({"model": table, **rest, "privacy": privacy | {"clip": 1.0}})
-    with pytest.raises(TermsError, match="expected 'item-factors', or another algorithm of the same task"):
+    with pytest.raises(TermsError, match="expected 'item-factors' or another algorithm of the same task"):
         parley.Terms.from_dict({"model": table, "learning": {"algorithm": "item-factors"}, **rest})
 
 

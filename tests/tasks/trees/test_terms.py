@@ -28,7 +28,7 @@ def refused(classes=True, sizes=None, **sections):
         ({"model": {"depth": 3}}, "model.depth"),
         ({"model": {"features": ["age"], "depth": 2}}, "model.depth: expected 1"),
         ({"learning": {"horizon": 3}}, "learning.horizon: expected at least 4 trees"),
-        ({"learning": {"step": 0.1}}, "learning.step: expected no step or start for trees"),
+        ({"learning": {"step": 0.1}}, "learning.step: step and start are not allowed for trees"),
         ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'boosted-trees'"),
         ({"learning": {"local_steps": 3}}, "learning.local_steps"),
         ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed for boosted trees"),

@@ -152,9 +152,9 @@ def unit_warnings(terms: Terms, acceptances: Acceptances) -> list[TermsWarning]:
     return [
         TermsWarning(
             "privacy.unit",
-            "This ledger contains terms that protect whole tables and terms that protect single people. All these "
-            "terms together protect single people. Only terms that protect whole tables protect your table as a whole; "
-            "the other terms may reveal it.",
+            "This ledger contains terms that protect whole tables and terms that protect individual people. All these "
+            "terms together protect individual people. Only terms that protect whole tables protect your table as a "
+            "whole; the other terms may reveal it.",
         )
     ]
 

@@ -384,7 +384,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     return [
         *lines,
         "Every bound holds for every person and for an adversary who knows all other records. Two tables are "
-        f"neighbours if they differ in one person's records ({Adjacency.REPLACE_ONE}).",
+        f"neighbours if replacing one person's records turns one into the other ({Adjacency.REPLACE_ONE}).",
     ]
 
 

@@ -32,7 +32,7 @@ class SharedLaws:
         if any(question.together > 1 or question.most_releases > 1 for question in every):
             raise GuaranteeError(
                 "privacy.noise: hosts draw noise for each answer separately, but these terms need noise for several "
-                "answers together, or in every local step; set privacy.noise = 'each-owner'"
+                "answers together, or in every local step. Set privacy.noise = 'each-owner'"
             )
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
@@ -46,8 +46,8 @@ class SharedLaws:
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
-                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts "
-                "draw from finitely many random bits; with fewer rounds or a smaller epsilon, a smaller delta is enough"
+                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e}, because hosts draw "
+                "noise from finitely many random bits. With fewer rounds or a smaller epsilon, a smaller delta suffices"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:
@@ -170,7 +170,7 @@ class Shared:
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """Return the one answer of a round."""
         if len(answers) != 1:
-            raise GuaranteeError("privacy.noise: with shared noise, a round has one answer, the sum over owners")
+            raise GuaranteeError("privacy.noise: with shared noise, expected one answer per round, the sum over owners")
         return answers[0].value
 
     pooled = combine

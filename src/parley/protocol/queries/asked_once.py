@@ -49,7 +49,8 @@ class StatisticsQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         preparation, objective = context.preparation, context.objective
         if not isinstance(objective, SufficientMoments):
-            raise TermsError(f"learning.algorithm: second moments do not determine {context.terms.model.kind}")
+            kind = context.terms.model.kind
+            raise TermsError(f"learning.algorithm: second moments do not determine {kind}; choose another algorithm")
         bound = limited(moments_bound(preparation, context.limits.clip, context.norm))
         k, numbers = context.terms.privacy.records_per_person, preparation.outcomes
         rows, slack, most = rows_and_slack(context, owner, preparation.width + numbers - 1)
@@ -180,7 +181,7 @@ class MinimumQuestion(Question):
         return self.noise
 
     def exact(self, query: Query, tables: Tables) -> Floats:
-        raise GuaranteeError("minimum: the random linear term is drawn in secret, so a draw needs a seed")
+        raise GuaranteeError("minimum: the random linear term is drawn in secret; call `bounded` with a seed")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:

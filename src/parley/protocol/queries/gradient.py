@@ -197,7 +197,7 @@ class MinibatchQuestion(Question):
     def exact(self, query: MinibatchQuery, tables: Tables) -> Floats:
         if self.poisson:
             raise GuaranteeError(
-                "minibatch: under these terms owners draw their records in secret; a draw needs a seed"
+                "minibatch: under these terms owners draw their records in secret; call `bounded` with a seed"
             )
         epoch, number = divmod(query.round - 1, self.batches)
         rows = len(tables.train)

@@ -53,7 +53,7 @@ class Query:
             expected_fields = [
                 f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in is_whole_number.items()
             ]
-            raise Malformed(f"query: expected {' and '.join(expected_fields) or 'no fields'} for its kind")
+            raise Malformed(f"{cls.kind} query: expected {' and '.join(expected_fields) or 'no fields'}")
         return cls(
             id,
             terms_hash,
@@ -119,7 +119,7 @@ def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> 
         raise Malformed(f"{name}: expected float64 numbers of shape {shape}")
     size = float(np.abs(theta).max())
     if not size <= LARGEST:
-        raise Malformed(f"{name}: expected finite numbers, at most {LARGEST:g} in size")
+        raise Malformed(f"{name}: expected finite numbers, at most {LARGEST:g} in absolute value")
     return size
 
 

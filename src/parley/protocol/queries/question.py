@@ -51,7 +51,7 @@ class Context:
         """The objective as a mean of records' losses; else a `GuaranteeError`, as nothing bounds a gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
             raise GuaranteeError(
-                f"{self.terms.model.kind} is not trained by gradients of records, so no bound limits the answers"
+                f"{self.terms.model.kind} is not trained by gradients of records, so Parley has no bound on its answers"
             )
         return self.objective
 
@@ -242,7 +242,7 @@ class Question(ABC):
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         """Refuse a query of another kind or with an invalid parameter, before any record is touched."""
         if type(query) is not self.asks:
-            raise Malformed(f"query: expected the kind that the terms agree for this round, {self.asks.kind}")
+            raise Malformed(f"query: expected the kind that the terms set for this round, {self.asks.kind}")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """Return the exact answer to a checked query with its sensitivity, repeated where replicates share the query.
@@ -267,12 +267,12 @@ class Question(ABC):
     def about(self, query: Query, tables: Tables, places: Places) -> Floats:
         """Return the exact answer [size] to a query of one parameter if these rows are drawn; a `GuaranteeError` where
         none are drawn in secret."""
-        raise GuaranteeError(f"{self.asks.kind}: this question draws no rows in secret")
+        raise GuaranteeError(f"{self.asks.kind}: owners draw no rows in secret for this question")
 
     def log_density(self, tables: Tables, seen: Floats) -> float:
         """Return the log density of its exact answer at `seen` [size], up to a constant that no table changes; a
         `GuaranteeError` if no noise is inside the answer (`own_noise`)."""
-        raise GuaranteeError(f"{self.asks.kind}: this question has no noise inside the answer")
+        raise GuaranteeError(f"{self.asks.kind}: the exact answer to this question contains no noise")
 
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
@@ -284,7 +284,7 @@ class Question(ABC):
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
     """Refuse an invalid parameter, or one outside the agreed box."""
     if not check_parameter(theta, shape) <= (float("inf") if radius is None else radius):
-        raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
+        raise OutsideBox(f"theta: expected every coordinate in the agreed box, at most {radius:g} in absolute value")
 
 
 def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tuple[int, float, float]:

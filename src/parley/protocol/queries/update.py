@@ -140,7 +140,7 @@ class CorrectedQuestion(UpdateQuestion):
             <= self.local.reach
         ):
             raise OutsideBox(
-                f"correction: expected every coordinate to be at most {self.local.reach:g} in size, as agreed"
+                f"correction: expected every coordinate to be at most {self.local.reach:g} in absolute value, as agreed"
             )
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:

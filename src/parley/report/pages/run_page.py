@@ -92,7 +92,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         )
     if expected is not None:
         below = expected.sentence()
-        verdict = "" if below is None else f"The model is not worth a budget: {below}."
+        verdict = "" if below is None else f"The model is not worth spending budget on: {below}."
         sections.append(
             Section(
                 "How good are models without any owner's data?",

@@ -16,16 +16,16 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "The audit did not run the attack on other pairs of tables. The audit did not test the digits of the exact noise "
-    "in real answers, or the timing of answers. The audit did not test whether a category name that only one person "
-    "has can leave the owner. To test the daemon and the network, audit a served owner. If the terms name hosts, this "
-    "audit also tests what each host sees. A small lower bound on ε does not prove privacy. Proofs show that the "
-    "noise suffices for every pair of tables (docs/guarantee.md)."
+    "The audit did not run the attack on other pairs of tables. The audit did not test the digits of the noise in real "
+    "answers, or the timing of answers. The audit did not test whether an owner can reveal a category name that only "
+    "one person has. To test the daemon and the network, audit a served owner. If the terms name hosts, this audit "
+    "also tests what each host sees. A small lower bound on ε does not prove privacy. Proofs show that the noise "
+    "suffices for every pair of tables (docs/guarantee.md)."
 )
 EXACT_NOTE = (
     "For Laplace noise, the audit also computed exactly how much one answer reveals, over all draws of rows and all "
-    "noise values. The audit computed the cost of all answers from the noise scale. Exact values need no runs and no "
-    "confidence level."
+    "noise values. The audit computed the privacy cost of all answers together from the noise scale. Exact values need "
+    "no runs and no confidence level."
 )
 SYNTHETIC_NOTE = "All tables are synthetic: no real record was read."
 
@@ -63,14 +63,14 @@ def headline(audit: Audit) -> str:
             return headline(before)
     broken = [verdict.owner for verdict in (*audit.verdicts, audit.score) if verdict and not verdict.holds]
     if broken:
-        return f"Broken: answers of {_some(broken)} reveal more than is claimed."
+        return f"Broken: answers of {_some(broken)} reveal more than the terms allow."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
-        return f"Broken: a host that works with the learner sees more than is claimed ({_some(seeing)})."
+        return f"Broken: a host that works with the learner sees more than the terms allow ({_some(seeing)})."
     if not all(result.holds for result in audit.search):
-        return f"Broken: an answer of {audit.verdicts[0].owner} distinguishes one pair of tables too well."
+        return f"Broken: an answer of {audit.verdicts[0].owner} distinguishes one pair of tables better than claimed."
     if not audit.holds:
-        return f"Broken: by exact computation, an answer of {audit.verdicts[0].owner} reveals more than is claimed."
-    return "No attack learned more than is claimed."
+        return f"Broken: an answer of {audit.verdicts[0].owner} reveals more than the terms allow (computed exactly)."
+    return "No attack learned more than the terms allow."
 
 
 def _some(names: list[str]) -> str:
@@ -80,21 +80,22 @@ def _some(names: list[str]) -> str:
 def tried(audit: Audit, terms: Terms) -> list[str]:
     """Say what was tried."""
     first, several = audit.verdicts[0], terms.privacy.records_per_person
-    rows = "row is" if several == 1 else f"{several} rows are"
+    rows = "row has" if several == 1 else f"{several} rows have"
     seen = (
         "the sum of all owners' answers in every round"
         if terms.noise.summed
         else "every answer of the owner, and asks each question twice"
     )
     return [
-        "Among owners with the same promise, the audit attacked one, on two tables that differ in one person "
-        f"({first.adjacency}). The person's {rows} at the extremes that the terms allow. Where rows may lack a target, "
-        f"no other row has a target, so no other row hides the person. {SYNTHETIC_NOTE}",
+        "The audit attacked one owner of each group with the same promise, on two tables that differ in one person "
+        f"({first.adjacency}). The person's {rows} the most extreme values that the terms allow. If the terms allow "
+        "rows without a target, all other rows lack a target, so no other row hides the person. " + SYNTHETIC_NOTE,
         f"The agreed algorithm ran {2 * first.runs:,} times. In each run, a fair coin chose one of the two tables. The "
-        f"runs used the fast noise of simulations. The attacker knows both tables and sees {seen}. The attacker "
-        "guesses a run's table only if the likelihood ratio passes a threshold, chosen on other runs.",
+        "runs drew noise by the fast method that simulations use. The attacker knows both tables and sees "
+        f"{seen}. The attacker guesses a run's table only if the likelihood ratio passes a threshold that was chosen "
+        "on other runs.",
         *(
-            [f"The tables of the runs had {first.records:,} records, fewer than the terms state."]
+            [f"The attacked tables had {first.records:,} records, fewer than the terms state."]
             if first.records < terms.owner(first.like).records
             else []
         ),
@@ -142,7 +143,7 @@ def unseen(audit: Audit) -> list[str]:
                 "may go unnoticed."
                 if times > 1.01
                 else f"The search for worse pairs of tables reached the whole claimed sensitivity of {result.kind} "
-                "answers, so the search would have noticed a smaller claimed sensitivity."
+                "answers, so the search would have noticed a claim that is too small."
             )
     return sentences
 
@@ -170,10 +171,10 @@ def searched(audit: Audit) -> list[str]:
     most = max(audit.search, key=lambda result: result.share)
     return [
         f"The audit wrote {sum(result.tried for result in audit.search):,} pairs of small tables to files. The two "
-        "tables of a pair differ in one person. The audit read and queried each file like an owner's table. The "
-        f"pairs cover {len(FORMS)} file formats, {len(ALL_KINDS)} column types, missing cells and numbers of every "
-        "size. The pairs also cover the largest queries that the terms allow, batches, all draws of rows, and every "
-        "instruction set of this processor.",
+        "tables of a pair differ in one person. The audit read and queried each file in the same way as an owner's "
+        f"table. The pairs of tables cover {len(FORMS)} file formats, {len(ALL_KINDS)} column types, missing cells and "
+        "numbers of every size. The search also covers the largest queries that the terms allow, batches, all draws of "
+        "rows, and every instruction set of this processor.",
         f"The pair that came closest to the claimed sensitivity: {most.kind}; {most.found}.",
     ]
 
@@ -183,8 +184,8 @@ def promised(verdict: Verdict) -> str:
     total = math.floor(1e3 * least_total_error(verdict.claimed_epsilon, verdict.delta)) / 1e3
     return (
         "Suppose an attacker must tell apart two tables that differ in one person. At "
-        f"{claim(verdict)}, the false alarm and miss rates add up to at least {total:.3f}, whatever the attacker "
-        "knows. Guessing gives 1."
+        f"{claim(verdict)}, the false-alarm rate and the miss rate add up to at least {total:.3f}, whatever the "
+        "attacker knows. Guessing gives 1."
     )
 
 
@@ -210,25 +211,26 @@ def sentences(found: Damage) -> list[str]:
     """Explain the table, the lies that cannot be noticed, and what a lying learner gains."""
     who = ", ".join(found.liars)
     lines = [
-        f"The table assumes lies by {who}. In the smallest round that the terms allow, the liars' share of the records "
-        f"is {percent(found.share)}. Noise and moves are L2 norms in a round's combined answer. The table assumes that "
-        "honest owners differ only in their noise. If honest owners differ more, a liar can move the answer further "
-        "under every rule except the mean.",
+        f"The table assumes false answers from {who}. In the smallest round that the terms allow, these liars have "
+        f"{percent(found.share)} of the records. The table measures noise and moves by L2 norms in a round's combined "
+        "answer. The table assumes that honest owners differ only in their noise. If honest owners also differ in "
+        "other ways, a liar can move the answer further under every rule except the mean.",
         "Some lies cannot be detected. An answer within the bound, but with flipped signs or swapped labels, looks "
         "like an honest owner's answer from other data. If the rule is the mean, undetectable lies move a round's "
-        f"answer by at most {number(found.undetectable, side='above')} ({found.norm.upper()}): the liars' share of the "
-        "records times twice the bound. Liars that hide larger lies in every round's noise move the mean by at most "
-        f"{number(found.unnoticed, side='above')} on average, and are not named.",
-        "The result names the owners of answers that are larger than bound plus noise can explain. If all owners are "
-        f"honest, at most one run in {1 / found.false_alarms:,.0f} names an owner.",
+        f"answer by at most {number(found.undetectable, side='above')} ({found.norm.upper()}). This limit is the "
+        "liars' share of the records times twice the bound. Liars can also hide larger lies in the noise of every "
+        f"round. Such lies move the mean by at most {number(found.unnoticed, side='above')} on average, and Parley "
+        "does not name the liars.",
+        "Parley names an owner if its answers are larger than bound plus noise can explain. If all owners are honest, "
+        f"Parley names an owner in at most one run in {1 / found.false_alarms:,.0f}.",
     ]
     if found.learner is not None:
         lines.append(
             "A lying learner chooses the model parameters in its questions. At the start of a run, swapping one "
             f"typical person for another moves an answer by {percent(found.learner.at_start)} of the claimed "
-            "sensitivity. At the worst parameters found, the swap moves an answer by "
-            f"{percent(found.learner.at_worst)}. The bound holds at all parameters, so the share never exceeds 100% "
-            "and the promised ε remains valid."
+            "sensitivity. At the worst parameters that the audit found, swapping the same people moves an answer by "
+            f"{percent(found.learner.at_worst)}. The bound on a record holds at all parameters. An answer therefore "
+            "never moves by more than the claimed sensitivity, and the promised ε remains valid."
         )
     return lines
 
@@ -236,8 +238,8 @@ def sentences(found: Damage) -> list[str]:
 HOSTS_NOTE = (
     "Three hosts draw shared noise that no single host may know. With two hosts, each host adds the full noise "
     "itself. The attack used everything that a host sees, and every sum that the learner opens. From each sum, the "
-    "attack subtracted those of the host's numbers that leave the smallest remainder. Until a sum is opened, its "
-    "shares must look uniformly random."
+    "attack subtracted the host's own numbers, in the combination that leaves the smallest remainder. Until a sum is "
+    "opened, its shares must look uniformly random."
 )
 LIMITS_NOTE = (
     "A small lower bound on ε does not prove privacy. Proofs show that the noise suffices for every pair of tables "
@@ -275,8 +277,8 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
     findings = [
         first,
-        f"{verdict.guesses.places} coin flips chose the records in {tables}. From the answers to "
-        f"{counted(verdict.rounds, 'question')}, the attack tried to guess {verdict.guesses.made} of the flips. At "
+        f"{verdict.guesses.places} coin flips chose the records in {tables}. The attack used the "
+        f"answers to {counted(verdict.rounds, 'question')} to guess {verdict.guesses.made} of the coin flips. At "
         f"{verdict.confidence:.0%} confidence, the true ε is at least the value in the table."
         + (
             ""
@@ -285,7 +287,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
         ),
     ]
     if verdict.noise is None:
-        findings.append("No two answers differ only by noise, so the noise distribution was not checked.")
+        findings.append("No two answers differ only by noise, so the audit could not check the noise distribution.")
     else:
         findings.append(
             f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. At most "
@@ -293,7 +295,7 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
             f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
         )
     if verdict.repeats is None:
-        findings.append("Rows are drawn in secret, so repeated noise was not checked.")
+        findings.append("The owner draws rows in secret, so the audit could not check whether noise repeats.")
     else:
         findings.append(
             f"The audit knows the table, so it computed the noise in {verdict.repeats.of_answers:,} answers. The audit "

@@ -23,8 +23,8 @@ SCORING_HINT = "After training, each owner can score the model on its own held-o
 DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, however far beyond
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
-    "A plan estimates ψ from fewer runs and other random draws than parley forecast. The plan also adds the part of "
-    "the clipping bias that training rows do not show. The plan's ψ and the forecast's ψ therefore differ slightly."
+    "A plan estimates ψ from fewer runs than parley forecast, with different random draws. The plan also adds the "
+    "clipping bias that appears only on new rows. The plan's ψ and the forecast's ψ therefore differ slightly."
 )
 ONE_LAW_NOTE = (
     "There is no public sample, so the plan compares its choices on one invented population. parley forecast judges "
@@ -76,7 +76,7 @@ def verdict_lines(result: Forecast) -> list[str]:
     lines = []
     below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
-        lines.append(f"The model is not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
+        lines.append(f"The model is not worth spending budget on: {below}. {advice[0].upper()}{advice[1:]}.")
     return lines
 
 

@@ -9,19 +9,19 @@ from parley.terms.catalogue import kinds_from_files
 EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
 DELTA = "δ: the probability with which the promise may fail; 0 rules out Gaussian noise"
 PERSON = "Can a person have several rows? If yes, name the column that identifies people (empty: no)"
-PERSON_ROWS = "How many rows per person may count?"
-FIRST_ROWS = "The first rows of each person count, in file order. More rows per person need more noise for the same ε."
+PERSON_ROWS = "What is the largest number of rows to use per person?"
+FIRST_ROWS = "Parley uses each person's first rows, in file order. More rows per person need more noise for the same ε."
 HOSTS = (
     "Three hosts can draw shared noise, which no host knows, so the model has less noise. Names of the hosts, A,B,C "
     "(empty: each owner draws its own noise)"
 )
 MISSING = (
-    "Can cells be missing? If yes, a second column marks the missing cells of each feature, and more noise is needed. "
-    "If no, Parley refuses a table with a missing cell"
+    "Can the table have missing cells? If yes, a second column marks the missing cells of each feature, and more noise "
+    "is needed. If no, Parley refuses a table with a missing cell"
 )
 QUOTING_HINT = 'put a name with a comma in double quotes: "Professional, Technical",Clerical'
 SPREAD = (  # of a column
-    f"LOW,HIGH (dates as 2015-01-01) or the column's names A,B,C ({QUOTING_HINT}; empty: owners release noisy values)"
+    f"LOW,HIGH (dates as 2015-01-01) or the column's names A,B,C ({QUOTING_HINT}; empty: owners release noisy counts)"
 )
 MERGE = "Do these names mean the same thing"
 DATES = "Every date in {column} can be read in several ways. How are the dates written: {ways}"

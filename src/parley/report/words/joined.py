@@ -145,8 +145,8 @@ def verdict(chapter: Chapter, noise: str) -> str:
     return (
         f"With {noise}, joining is worth its price for {chapter.paying} of {count} owners (forecast: "
         f"{chapter.forecast_to_pay}). Joining saves {share(chapter.saved)} of the error on average (forecast: "
-        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count} owners. The same forecast "
-        f"for every owner would be right for at most {chapter.constant} owners."
+        f"{share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count} owners. A forecast "
+        f"with the same answer for all owners would be right for at most {chapter.constant} owners."
     )
 
 
@@ -169,8 +169,8 @@ def on_held_out(chapter: Chapter) -> str:
         sum(owner.held_out.high < 0 for owner in chapter.owners),
     )
     return (
-        f"On the owners' held-out rows, the personal models are better for {better} of {len(chapter.owners)} owners "
-        f"(significantly for {surely}) and significantly worse for {worse}."
+        f"On held-out rows, the personal model beats the owner's own model for {better} of {len(chapter.owners)} "
+        f"owners (significantly for {surely}) and is significantly worse for {worse}."
     )
 
 
@@ -181,8 +181,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments no coalition lasts. Owners with many rows leave the coalition. Then the noise harms "
-            "the remaining owners more, so they leave too."
+            "Without payments, no coalition is stable. Owners with many rows leave, so the noise harms the remaining "
+            "owners more, and the remaining owners leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]

@@ -117,19 +117,22 @@ def lifetime_line(content: dict[str, Any]) -> str:
         return (
             f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}), δ = "
             f"{number(lifetime['delta'])}, accounted as zCDP with ρ = {number(rho['lifetime'], side='below')}. "
-            f"Accepted terms have reserved ρ = {number(rho['reserved'], side='above')}. ρ = {unreserved} is left for "
-            "further terms. The "
-            f"agreements' ε add up to {number(reserved['epsilon'], side='above')}, of which "
+            f"ρ = {number(rho['reserved'], side='above')} is reserved, and ρ = {unreserved} is left for further terms. "
+            f"The agreements' ε add up to {number(reserved['epsilon'], side='above')}, of which "
             f"{number(content['epsilon_spent'], side='above')} is spent."
         )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     sentence = (
-        f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). Accepted terms have reserved ε "
-        f"= {number(reserved['epsilon'], side='above')}, of which {number(content['epsilon_spent'], side='above')} is "
-        f"spent. ε = {number(left, side='below')} is left for further terms."
+        f"Lifetime budget: ε = {number(lifetime['epsilon'])} ({content['adjacency']}). ε = "
+        f"{number(reserved['epsilon'], side='above')} is reserved, of which "
+        f"{number(content['epsilon_spent'], side='above')} is spent. ε = {number(left, side='below')} is left for "
+        "further terms."
     )
     if lifetime["delta"] > 0:
-        sentence += f" The reserved δ is {number(reserved['delta'], side='above')} of {number(lifetime['delta'])}."
+        sentence += (
+            f" The reserved δ is {number(reserved['delta'], side='above')}; "
+            f"the lifetime δ is {number(lifetime['delta'])}."
+        )
     return sentence
 
 

@@ -22,9 +22,8 @@ MEMBERS_ROWS_NOTE = (
     "the findings on the owner's own machine."
 )
 NOT_TRIED_NOTE = (
-    "The audit did not test attacks on the answers of every round (see parley audit TERMS). The audit also did not "
-    "test rows other than the given rows, or several rows of one person together. An attack that finds nothing proves "
-    "nothing."
+    "The audit did not attack the answers of the rounds (parley audit TERMS does). The audit also did not test rows "
+    "other than the given rows, or several rows of one person together. An attack that finds nothing proves nothing."
 )
 
 
@@ -61,10 +60,10 @@ def of_this_model(audit: ModelAudit) -> list[str]:
     """Explain how to read that table."""
     sentences = [
         "The audit compares each area under the curve (AUC) with the same attack's AUC on other models (mean and 90% "
-        "range). The other models were trained on other random halves of the rows, but the same rows count as members. "
-        "The attack in the last row of the table needs no model: the attack separates members from others by features "
-        "and targets alone. An AUC that is not above both the 90% range and the last row says nothing about "
-        "membership. An AUC above both is a sign of membership, not a proof.",
+        "range). The other models were trained on other random halves of the rows. In both cases, members are rows "
+        "that the audited model was trained on. The attack in the last row of the table uses only features and "
+        "targets, and no model. An AUC is a sign of membership, though not a proof, only if it exceeds both the 90% "
+        "range and the AUC in the last row.",
         "ε does not bound the AUC, because members and others may follow different distributions. A difference between "
         "distributions is a property of the groups, not of any single row.",
     ]
@@ -107,7 +106,10 @@ def headline(audit: ModelAudit) -> str:
         known = f"(area under the curve {best.value:.2f}; guessing: 0.50)"
         return f"{leaks}{whom} who was in their table {known}. Nothing was claimed.{aside}"
     where = f" on models of {records} rows" if smaller else ""
-    return f"No attack{where} learned more about who was in the table than is claimed.{aside}"
+    return (
+        f"No attack{where} learned more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
+        f"{aside}"
+    )
 
 
 def learned(audit: ModelAudit) -> list[str]:
@@ -143,11 +145,12 @@ def tried(audit: ModelAudit) -> list[str]:
         f"The audit mixed {audit.members} rows of the table with {audit.others} rows that could have been in the "
         f"table. {membership.shadows} shadow models were trained on random halves of the mixed rows{_filled(audit)}, "
         f"{how}. Three attacks learned from the shadow models how a model behaves on its training rows and on other "
-        f"rows. The attacks then ran on {membership.targets} other models, with thresholds chosen on further models.",
+        f"rows. A second set of models served to choose thresholds. The attacks then ran on a third set of "
+        f"{membership.targets} models.",
         "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). One likelihood attack uses "
         "models trained with and without the row. The other likelihood attack uses only models trained without the "
         "row. The third attack has one attack model per class (Shokri et al. 2017).",
-        "The audited model was attacked in the same way. An attack on a single model gives no confidence level, "
+        "The audit ran the same attacks on the audited model. An attack on a single model gives no confidence level, "
         "because the results for the model's rows depend on each other.",
     ]
 
@@ -175,8 +178,7 @@ def promised(found: Membership) -> str:
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        "Suppose that chance decides which of two rows is in the table, as for the attacked models. At "
-        f"{claim(found)}, the share of members that an attack finds is then at most {factor} times its share of false "
-        f"alarms{extra}, at every threshold. The bound does not cover how well an attack separates rows of different "
-        "distributions."
+        "Suppose that chance decides which of two rows is in the table, as it did for the models that the audit "
+        f"trained. At {claim(found)}, an attack's hit rate is then at most {factor} times its false-alarm rate{extra}, "
+        "at every threshold. ε does not limit how well an attack separates rows of different distributions."
     )

@@ -69,8 +69,8 @@ def moves(result: Negotiation) -> list[str]:
         least = min(moved, key=lambda wish: wish.short)
         sentences.append(
             f"{least.name} is nearest to joining: it would join for a payment of {number(least.short, 3)}, or if its "
-            f"privacy cost were {least.bearable:.0%} of the stated cost. The payments that "
-            f"{counted(len(moved), 'owner')} would need add up to {number(sum(wish.short for wish in moved), 3)}."
+            f"privacy cost were {least.bearable:.0%} of the stated cost. In total, "
+            f"{counted(len(moved), 'owner')} would need payments of {number(sum(wish.short for wish in moved), 3)}."
         )
     if useless:
         who = "any owner" if len(useless) == len(wishes) else ", ".join(wish.name for wish in useless[:6])
@@ -188,9 +188,9 @@ def truthful_lines(result: Negotiation) -> list[str]:
         beside = f"Contracts cost {number(offer.contracts.spend)} if the stated costs are true"
     return [
         f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. {beside}.",
-        "With truthful payments and gains interpolated between budgets, no owner gains by stating a false cost, "
-        "whatever the others state, and no truthful owner loses.",
-        "Terms written by parley negotiate have the budgets of truthful payments (t). Forecast the new terms before "
+        "With truthful payments, no owner gains by stating a false cost, whatever the others state, and no truthful "
+        "owner loses. Both statements hold for gains that are interpolated between budgets.",
+        "The terms that parley negotiate writes contain the budgets in column ε (t). Forecast the new terms before "
         "signing: real gains may be smaller.",
         "A negative payment is a fee. An owner pays a fee if the model is worth more to the owner than its stated cost "
         "plus its payoff (t). With contracts, a member may also join without payment and choose another budget. "
@@ -202,7 +202,9 @@ def truthful_lines(result: Negotiation) -> list[str]:
 
 def checked(result: Negotiation) -> str:
     """Say how close the result is to an equilibrium."""
-    return f"Parley checked: no owner can gain more than {number(result.largest_gain, 2)} by changing its own choice."
+    return (
+        f"Parley checked that no owner can gain more than {number(result.largest_gain, 2)} by changing its own choice."
+    )
 
 
 def adjacency(result: Negotiation) -> Adjacency:

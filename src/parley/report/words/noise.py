@@ -49,8 +49,8 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
     times = own["relative_fitness"] / shared["relative_fitness"] if shared["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < SAME_FITNESS_TOLERANCE:
         return (
-            "Where the noise is drawn hardly matters under these terms. Rounds, step and clip matter more (parley "
-            "plan)."
+            "Under these terms, it hardly matters where the noise is drawn. Rounds, step and clip matter more than the "
+            "kind of noise (parley plan)."
         )
     if not times > 1:
         return (
@@ -84,7 +84,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = shared["best"]
     if best is None:
-        return ["With shared noise, Parley could not judge any plan, so Parley chose none."]
+        return ["Parley chose no plan with shared noise, because Parley could not judge any of these plans."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
@@ -106,12 +106,12 @@ def two_hosts(owners: int) -> str:
     if owners == 2:
         return (
             "For two owners, two hosts would not reduce the noise, because each host adds as much noise as three hosts "
-            "add together. The noise is even larger if the owners' ε differ (or their rows, if the unit of privacy is "
-            "an owner)."
+            "add together. If the owners' ε differ (or their rows, if the unit of privacy is an owner), two hosts "
+            "would even increase the noise."
         )
     return (
         f"Two hosts add noise with twice the variance of three hosts' noise. If {owners} equal owners each add noise, "
-        f"the variance is {number(owners / 2)} times that of two hosts, or less if the owners' ε differ."
+        f"the variance is {number(owners / 2)} times that of two hosts. The factor is smaller if the owners' ε differ."
     )
 
 
@@ -141,7 +141,8 @@ def weakest_link(result: Mapping[str, Any]) -> list[str]:
     coalition = result["best_coalition"]
     names, epsilon = ", ".join(coalition["owners"]), number(coalition["epsilon"])
     sentences.append(
-        f"If each owner insists on the ε that it prefers, the test cost is lowest with {names} at ε = {epsilon}."
+        f"If the smallest ε that any member prefers applies to all members, the test cost is lowest with {names} at ε "
+        f"= {epsilon}."
     )
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"

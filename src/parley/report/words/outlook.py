@@ -127,15 +127,15 @@ def inside_sentences(view: "InsideView") -> list[str]:
     level = f"the test's false-alarm rate is {TEST_LEVEL:.0%}"
     trees = {
         "boosted trees": "Boosted trees on the owner's rows beat a linear model, so joining can add little.",
-        "linear and trees": "Trees on the owner's rows correct both the owner's linear model and the joint linear "
-        "model.",
+        "linear and trees": "Trees trained on the owner's rows improve both the owner's linear model and the joint "
+        "linear model.",
     }
     sentences = [advice, *([trees[view.alone_model]] if view.alone_model in trees else []), DECISION_WARNING]
     if view.law is None:
         return [
             advice,
             "There is no public sample, so the estimate assumes that all owners' rows are alike. If the rows differ, "
-            "joining saves less. Scores after training show the difference (parley score).",
+            "joining saves less. After training, a score shows how much joining really saves (parley score).",
             *sentences[1:],
         ]
     if view.law.differs:

@@ -34,7 +34,10 @@ def planned_line(proposal: Proposal) -> str:
     """Say how good the planned choice is expected to be."""
     best = proposal.best
     if best is None:
-        return "NOT planned: Parley could not judge any choice. Rounds, step and clip are defaults of unknown quality."
+        return (
+            "NOT planned: Parley could not judge any choice of rounds, step and clip. The terms contain defaults, "
+            "whose quality is unknown."
+        )
     return (
         f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
         "from the best model without privacy; 0 is best). After a change, run parley plan again."
@@ -53,8 +56,8 @@ def lifetime_line(made: Draft) -> str:
     holds = "covers exactly these terms' ε, so it allows one release"
     if room:
         holds = (
-            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more. The extra ε is for measuring first how "
-            "much the owners differ, if the forecast advises it (privacy.difference_epsilon; docs/forecast.md)"
+            f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more. The extra ε allows owners to measure "
+            "heterogeneity before training, if the forecast advises it (privacy.difference_epsilon; docs/forecast.md)"
         )
     return (
         f"{first}A release cannot be undone. {_lifetime(made.terms)[0]} {holds}. A larger lifetime budget leaves room "
@@ -94,7 +97,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
             *steps,
             f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading the terms",
-            f"parley learner run {first} --owners ADDRESSES --save model.json  # once all owners' servers run: "
+            f"parley learner run {first} --owners ADDRESSES --save model.json  # once all owners' daemons run: "
             "docs/deployment.md",
         ]
     if scales:
@@ -106,7 +109,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
     return [
         *steps,
-        f"parley train {learned}  # a simulation at no cost; keep its figures inside",
+        f"parley train {learned}  # a simulation at no cost; keep its figures private",
         f"parley train {learned} --ledgers ledgers{release} --save model.json  # a release, {debited}",
         f"parley score model.json {learned} --owner {name}  # is the model better on our held-out rows?",
     ]
@@ -131,7 +134,7 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"Shared noise gives the better model. The same command with --hosts {names} writes terms with shared noise. "
+        f"Shared noise gives a better model. The same command with --hosts {names} writes terms with shared noise. "
         "Any three hosts are suitable if no two of them would collude."
     ]
 
@@ -141,13 +144,13 @@ def columns_line(tried: Sequence[Tried]) -> str:
     taken, *others = tried
     alone = None if taken.proposal is None else taken.proposal.public_fit
     beside = "" if alone is None else f" (a model fitted to the public sample alone: {alone:.4g})"
-    line = f"Columns are used as {taken.way.label}: expected cost {taken.cost:.4g}{beside}."
+    line = f"Columns enter the model as {taken.way.label}, with an expected cost of {taken.cost:.4g}{beside}."
     judged = [f"{each.way.label} {_cost(each)} ({_distance(each, taken)})" for each in others if _known(each)]
     unjudged = [each.way.label for each in others if not _known(each)]
     line += f" Alternatives: {', '.join(judged)}." if judged else ""
     line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        line += " Some alternatives seem better, but by no more than the public sample's error."
+        line += " Some alternatives seem better, but the difference is within the public sample's error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return line + "".join(
         f" --kind {kind} chooses a model with a lower expected cost, but Parley cannot forecast the model's worth to "

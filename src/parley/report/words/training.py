@@ -106,7 +106,7 @@ def notice_lines(result: Result) -> list[str]:
         "which table."
         for each in result.notices
     ]
-    rate = f"If all owners are honest, at most one run in {1 / FALSE_ALARMS:,.0f} names an owner."
+    rate = f"If all owners are honest, Parley names an owner in at most one run in {1 / FALSE_ALARMS:,.0f}."
     return [*lines, rate] if lines else []
 
 
@@ -182,8 +182,8 @@ def missed_line(simulated: float, forecast: "Interval") -> str:
     return (
         f"ψ is {number(simulated)}, far above its forecast of {number(forecast.mean)} ({number(forecast.low)} to "
         f"{number(forecast.high)}). The owners' rows do not look like the public sample, so do not rely on the "
-        "forecast. Before a release, find out whose rows differ: each owner opens its own inside view (parley forecast "
-        "--inside)."
+        "forecast. Before a release, find out whose rows differ: each owner runs parley forecast --inside on its own "
+        "rows."
     )
 
 
@@ -218,8 +218,8 @@ def stable_line(result: Result) -> str | None:
     )
     return (
         f"Stable noise with α = {result.terms.privacy.alpha:g} at δ = {result.terms.privacy.delta:g} is scaled so that "
-        "ε holds in every direction. Stable noise has no variance, so medians and quartiles summarise several "
-        "runs." + drawn
+        "ε holds in every direction. Stable noise has infinite variance, so Parley summarises several runs by medians "
+        "and quartiles." + drawn
     )
 
 
@@ -248,9 +248,9 @@ def interval_line(result: Result) -> str:
         + _clip_words(result)
     )
     drowned = (
-        " In at least one direction the noise hides the moments, so Parley regularised the moments. In such a "
-        "direction, the model is pulled towards 0 and the intervals mean little. A constant with one column per "
-        "category name always causes such a direction, because the columns add up to the constant."
+        " The noise hides the moments in at least one direction, so Parley regularised the moments. Regularisation "
+        "pulls the model towards 0 in such a hidden direction, and the intervals mean little there. A constant and one "
+        "column per category name always cause a hidden direction, because these columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -264,7 +264,7 @@ def _clip_words(result: Result) -> str:
     sentence = (
         f" At most {percent(max(shares))} of an owner's records were clipped."
         if shares
-        else f" The clip of {number(clip)} may clip some records."
+        else f" Some records may have been clipped to {number(clip)}."
     )
     if free is None:
         return sentence + " With bounds for every column, Parley could compute a clip that clips no record."
@@ -329,8 +329,8 @@ def release_lines(
     judged = shlex.join(["parley", "score", str(model), str(terms), "--owner", owners[0].name])
     done = "the model is the same as before" if repeated else "the model is released"
     return [
-        f"Done: {done}. A release does not show how good the model is. To find out, each owner scores the model on its "
-        "own rows.",
+        f"Done: {done}. A release does not show how good the model is. Each owner can measure the model's quality on "
+        "its own rows.",
         f"Written: {written}",
         f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "The model was not saved. The same command with --save model.json writes the model from stored answers, at no "

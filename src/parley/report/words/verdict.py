@@ -46,9 +46,9 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 
 SAME_PEOPLE_WARNING = (
-    "Rows are held out one by one, so a person with several rows can be in training and in scoring. The overlap "
-    "of people makes every model look better than it is, most of all models fitted to the owner's rows. For new "
-    "people, joining may save more than these figures show."
+    "Rows are held out one by one, so a person with several rows can be in both training and scoring. The "
+    "overlap of people makes every model look better than it is. The effect is strongest for models fitted to the "
+    "owner's rows. For new people, joining may save more than these figures show."
 )
 
 
@@ -83,14 +83,16 @@ def headline(verdict: Verdict) -> str:
     if verdict.one_class:
         return (
             f"{verdict.owner}'s own rows have only one class, so the joint model cannot be compared with the owner's "
-            f"own model. The joint model costs {number(verdict.cost_together)} on the owner's rows.{_few(verdict)}"
+            f"own model. On the owner's rows, the joint model's cost is {number(verdict.cost_together)}.{_few(verdict)}"
         )
     if gain.low == gain.high == 0:
-        return f"Joining changes nothing on {verdict.owner}'s own rows: its personal model is {own}.{_few(verdict)}"
+        changed = f"Joining changes nothing on {verdict.owner}'s own rows"
+        return f"{changed}, because the owner's personal model is {own}.{_few(verdict)}"
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
-            f"Joining makes no significant difference on {verdict.owner}'s own rows: with and without the other "
-            f"owners, its model is {own}. Joining saves {_interval(gain)} per row (90% interval).{_few(verdict)}"
+            f"Joining makes no significant difference on {verdict.owner}'s own rows. With and without the "
+            f"other owners, this owner's model is {own}. Joining saves {_interval(gain)} per row "
+            f"(90% interval).{_few(verdict)}"
         )
     sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be due to chance."
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
@@ -148,8 +150,8 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     )
     ridge = f"fitted to its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
     kept = how.kept
-    trees = ", with trees of its own rows added" if kept.get("trees", 0.0) > 0 else ""
-    own = f", {kept['own']:.0%} of the way to trees of its own rows alone" if kept.get("own", 0.0) > 0 else ""
+    trees = ", plus trees trained on its own rows" if kept.get("trees", 0.0) > 0 else ""
+    own = f", {kept['own']:.0%} of the way to trees trained on its own rows alone" if kept.get("own", 0.0) > 0 else ""
     back = f", {kept['alone']:.0%} of the way to its own model" if kept.get("alone", 0.0) > 0 else ""
     return (
         f"{owner}'s personal model is {ridge}{trees}{own}{back}. The cross-validated cost is {number(unit * how.loss)}."

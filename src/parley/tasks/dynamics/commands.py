@@ -69,13 +69,11 @@ def identify_command(
 
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
-            raise SettingError(
-                "--inputs, --states, --plot and similar options need a table; terms state these settings themselves"
-            )
+            raise SettingError("--inputs, --states, --plot and similar options apply only to a table; remove them")
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(
-                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; parley train runs other terms"
+                f"{source}: expected terms for a plant, kind = 'delayed-dynamics'; use parley train for other terms"
             )
         options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, other_books=other_books)
         show(_together(terms, replace(options, checkpoint=kept, save=save)), as_json)
@@ -184,7 +182,7 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
 def _listed(text: str, option: str) -> list[str]:
     listed = [name.strip() for name in text.split(",")]
     if not all(listed) or len(set(listed)) < len(listed):
-        raise SettingError(f"{option} {text!r}: expected names of different columns, separated by commas")
+        raise SettingError(f"{option} {text!r}: expected column names separated by commas, each only once")
     return listed
 
 
@@ -232,7 +230,7 @@ def run_dynamics(terms: Terms, options: RunOptions) -> Sheet:
             "--replicates: not allowed for a plant; in Python, use parley.train(terms, owners, replicates=...)"
         )
     if options.save_own is not None:
-        raise SettingError("--save-own: not allowed for a plant: the released plant is the whole result")
+        raise SettingError("--save-own: not allowed for a plant, because the released plant is the only result")
     return _together(terms, options)
 
 

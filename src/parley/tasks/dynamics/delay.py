@@ -78,7 +78,7 @@ def trajectories(
             )
         if not (np.isfinite(x).all() and np.isfinite(u).all()):
             raise DataError(
-                f"trajectory {number} holds NaN or infinity: drop the samples with these values, or split the "
+                f"trajectory {number} contains NaN or infinity: drop the samples with these values, or split the "
                 "trajectory at them"
             )
         checked.append((x, u))
@@ -225,7 +225,7 @@ def continuous(A_d: Floats, period: float) -> Floats:
     eigenvalues = np.linalg.eigvals(A_d)
     if (np.abs(eigenvalues) < 1e-12).any():
         raise DataError(
-            "a state forgets its past within one period, so its continuous-time dynamics cannot be determined: sample "
+            "the sampled plant has an eigenvalue of 0, so its continuous-time dynamics cannot be determined: sample "
             "faster, or keep fewer modes (`rank`)"
         )
     if ((np.abs(eigenvalues.imag) < 1e-12 * np.abs(eigenvalues)) & (eigenvalues.real < 0)).any():

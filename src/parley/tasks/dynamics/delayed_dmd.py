@@ -160,7 +160,7 @@ class DMD(DMDc):
 
     def fit(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Self:
         if inputs is not None:
-            raise SettingError("DMD takes no inputs: use DMDc, or DelayedDMD if the inputs arrive late")
+            raise SettingError("DMD takes no inputs: use DMDc, or DelayedDMD if the inputs act with a delay")
         super().fit(states)
         self.eigenvalues_, vectors = np.linalg.eig(self.Ad_)
         self.dynamic_modes_ = self.modes_ @ vectors

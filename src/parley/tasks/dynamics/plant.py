@@ -160,7 +160,9 @@ def linear_quadratic(
     try:
         X = solve_discrete_are(A_d, B_d, Q, R)
     except (np.linalg.LinAlgError, ValueError):
-        raise SettingError("no gain stabilises this plant at finite cost: no input moves an unstable mode") from None
+        raise SettingError(
+            "no gain stabilises this plant at finite cost: the plant has an unstable mode that no input affects"
+        ) from None
     return np.asarray(np.linalg.solve(R + B_d.T @ X @ B_d, B_d.T @ X @ A_d))
 
 

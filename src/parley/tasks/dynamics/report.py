@@ -48,7 +48,7 @@ class PlantForecast:
                 "noise."
             )
         elif not self.gainers:
-            sentence = "Every owner estimates its plant better alone."
+            sentence = "No owner would estimate the delay better together than alone."
         else:
             few = (
                 f"{len(self.gainers)} of {len(self.alone)} owners"

@@ -40,8 +40,7 @@ class Architecture:
         if shape is not None and math.prod(shape) != inputs:
             numbers, (_, height, width) = math.prod(shape), shape
             raise SettingError(
-                f"architecture = {name!r}: expected rows of {numbers} numbers, the pixels of images of {height} by "
-                f"{width}"
+                f"architecture = {name!r}: expected {numbers} numbers per row, the pixels of a {height} x {width} image"
             )
         return cls(name, inputs, outputs, shape, layers)
 

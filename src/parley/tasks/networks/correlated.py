@@ -212,7 +212,7 @@ def agreed_band(learning: Learning, parameters: int) -> Band:
     widest = min(MOST_NUMBERS // parameters, MAX_WIDTH)
     if widest < 2:
         raise TermsError(
-            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd, because a "
-            f"question contains the weights of several rounds; this network has {parameters:,} weights"
+            f"model.architecture: expected at most {MOST_NUMBERS // 2:,} weights with correlated-sgd; this network has "
+            f"{parameters:,}. A question contains the weights of several rounds"
         )
     return best_band(learning.batches or 1, learning.epochs or 1, usual_momentum(learning.optimiser), widest)

@@ -36,7 +36,7 @@ class NetworkFederatedRules(FederatedRules):
         if learning.top_k is not None:
             raise ValueError("top_k|not allowed for networks: owners send whole answers")
         if learning.step == "auto":
-            raise ValueError("step|expected a number for networks: no bound limits the length of steps")
+            raise ValueError("step|expected a number; 'auto' is not available for networks")
 
     def clip_norm(self, norm: str) -> str:
         return norm

@@ -80,8 +80,8 @@ def exact_kernels(device: str = "cpu") -> Iterator[None]:
         if "deterministic" not in str(error):
             raise
         raise GuaranteeError(
-            f"network: a layer has no kernel on {device} with a fixed order of operations; use other layers or the "
-            f"device cpu"
+            f"network: a layer has no kernel on {device} with a fixed order of operations; use other layers, "
+            "or the device 'cpu'"
         ) from None
     finally:
         torch.use_deterministic_algorithms(chance)

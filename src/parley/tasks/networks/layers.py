@@ -192,7 +192,7 @@ def _require_plain(part: Module, name: str) -> None:
     """Refuse hooks, overridden methods and buffers: the exact version would drop them silently."""
     held = vars(part)
     if any(held[key] for key in held if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))):
-        raise _refused(part, name, "the layer has hooks, which could see records")
+        raise _refused(part, name, "the layer has hooks, which could read records")
     if changed := sorted(set(held) & set(dir(type(part)))):
         raise _refused(part, name, f"the layer overrides {changed[0]}")
     if part._buffers and type(part) is not Scattering:
@@ -217,7 +217,7 @@ def _whole_numbers(setting: object, axes: int, least: int) -> None:
 def _numbers(*settings: object) -> None:
     """Refuse settings other than plain numbers: a tensor could hold one per record."""
     if not all(type(each) in (int, float) for each in settings):
-        raise _UnlistedError("expected only plain numbers as settings")
+        raise _UnlistedError("expected settings that are plain numbers")
 
 
 def _pooled(layer: Module, axes: int, **more: bool) -> Modules:
@@ -256,7 +256,7 @@ def _largest(layer: Module) -> Modules:
 
 def _averaged(layer: Module) -> Modules:
     if layer.ceil_mode or not layer.count_include_pad or getattr(layer, "divisor_override", None) is not None:
-        raise _UnlistedError("expected count_include_pad without ceil_mode or divisor_override")
+        raise _UnlistedError("expected count_include_pad=True, and no ceil_mode or divisor_override")
     return _pooled(layer, 1 if type(layer) is nn.AvgPool1d else 2, mean=True)
 
 

@@ -146,7 +146,7 @@ class NetworkUpdateQuestion(Question):
     def bounded(self, query: Query, *given: Any, **named: Any) -> Bounded:
         """Return the answer before its noise; refused where every step adds noise, since no such value exists."""
         if self.noisy_steps:
-            raise GuaranteeError("local steps: every step adds noise, so an answer without noise does not exist")
+            raise GuaranteeError("local steps: an answer without noise does not exist, because every step adds noise")
         return super().bounded(query, *given, **named)
 
     def exact(self, query: Query, tables: Tables) -> Floats:

@@ -53,7 +53,9 @@ class NetworkModel(JointModel):
         path = Path(path)
         weights = path.with_suffix(".safetensors")
         if weights == path:
-            raise ModelError(f"{path}: expected another extension; a .safetensors file contains only the weights")
+            raise ModelError(
+                f"{path}: save the model under another extension; a .safetensors file contains only the weights"
+            )
         p, shapes = self.preparation_, architecture_of(self.preparation_).shapes
         pieces = np.split(float32_rows(self.theta_), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
         blob = save({n: piece.reshape(shape) for (n, shape), piece in zip(shapes.items(), pieces, strict=True)})

@@ -88,6 +88,8 @@ class Networks(Task):
             f"The clip limits a record's gradient to a norm of {number(facts['clip'])} in {facts['norm'].upper()}."
         )
         scale, moved = number(facts["noise_scale"]), number(facts["sensitivity"], side="above")
+        if facts["norm"] != (noise_norm := agreement.part.training.question.norm):
+            moved += f" in {noise_norm.upper()}"
         if agreement.part.training.series.joint:
             return [
                 f"{clipped} The record is always in the same batch, and everybody knows the rounds of this batch. "

@@ -70,8 +70,8 @@ class NetworkModel(Model):
         shape = image_shape(self.architecture)
         if shape is not None and (self.features is None or len(self.features) != math.prod(shape)):
             raise ValueError(
-                f"features|expected {math.prod(shape)} columns with {self.architecture!r}: images of {shape[1]} by "
-                f"{shape[2]}" + (" in three colours" if shape[0] == 3 else "")
+                f"features|expected {math.prod(shape)} columns with {self.architecture!r}: the pixels of a {shape[1]} "
+                f"x {shape[2]} image" + (" in three colours" if shape[0] == 3 else "")
             )
         if not self.classifies and self.target not in self.bounds:
             raise ValueError(f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped")
@@ -108,7 +108,7 @@ class NetworkSGDRules(PrivateSGDRules):
         if learning.sampling != self.sampling:
             raise ValueError(f"sampling|expected {self.sampling!r} {self.why}")
         if learning.step == "auto":
-            raise ValueError("step|expected a number for networks: no bound limits the length of steps")
+            raise ValueError("step|expected a number; 'auto' is not available for networks")
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return False

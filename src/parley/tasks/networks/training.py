@@ -232,9 +232,9 @@ def train_network(
     if isinstance(plan, StablePlan):
         require_study(seed, ledger)
     if seed is not None and ledger is not None:
-        raise SettingError("seed: not allowed with a ledger; released noise has no seed")
+        raise SettingError("seed: not allowed with a ledger; a seed is only for a simulation that is not released")
     if checkpoint is not None and (ledger is None or not ledger.durable):
-        raise SettingError("checkpoint: needs a ledger, so that resuming never restores budget")
+        raise SettingError("checkpoint: needs a ledger, so that a resumed run never regains spent budget")
     speed = speed or Speed()
     rows, public = _rows(X, y), None if validation is None else _rows(*validation)
     answering = _answering(module, rows, plan, loss, ledger, owner, seed, speed)
@@ -248,7 +248,7 @@ def train_network(
         value, spent = answering.answer(state.round, algorithm.thetas(state))
         state = algorithm.update(state, value)
         if not np.abs(state.theta).max() <= np.finfo(np.float32).max:
-            raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller step")
+            raise SettingError(f"step: the run diverged in step {state.round - 1}; choose a smaller step size")
         if file is not None:
             TrainingCheckpoint(answering.hash, state).save(file)
         due = (state.round - 1) % plan.batches == 0

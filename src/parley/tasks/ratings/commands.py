@@ -33,7 +33,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> Sheet:
         require_items_worth(terms)
     expected = items_worth(terms) if options.ledgers is None else None
     if expected is not None and (sentence := expected.sentence()) is not None:
-        warn(f"The terms are not worth a budget: {sentence}.")
+        warn(f"The terms are not worth spending budget on: {sentence}.")
     with progress_bar("reading ratings") as progress:
         owners = owners_here(terms, options)
         progress.says("learning")
@@ -152,7 +152,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Recommend the best items to one of the owner's own users, among items that the user has not rated.
+    """Recommend the best items that one of the owner's own users has not rated.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and

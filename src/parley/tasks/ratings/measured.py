@@ -195,9 +195,9 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"the terms are not worth a budget: {sentence}. Use more users, a larger epsilon or fewer items, or "
-            "release anyway with --force. To see the result first, run a simulation (parley train without --ledgers). "
-            "Nothing was spent"
+            f"the terms are not worth spending budget on: {sentence}. Use more users, a larger epsilon or fewer "
+            "items, or release anyway with --force. To see the result first, run a simulation (parley train without "
+            "--ledgers). Nothing was spent"
         )
 
 

@@ -52,7 +52,7 @@ class UserUpdate:
         """
         if V.ndim != 2 or V.shape[0] != table.item_count or not np.abs(V).max(initial=0.0) <= LARGEST_ITEM:
             raise SettingError(
-                f"V: expected a row for each of {table.item_count} items, with numbers up to {LARGEST_ITEM:g} in size"
+                f"V: expected a row for each of {table.item_count} items, with absolute values up to {LARGEST_ITEM:g}"
             )
         total, _, _ = self._terms(table, V)
         return Bounded(total.ravel() / len(table), self.sensitivity(len(table)), self.norm)

@@ -146,7 +146,7 @@ def unbounded(
     row = np.full(len(ratings.user_names), -1)
     row[users] = np.arange(len(users))
     if (row[ratings.users] < 0).any():
-        raise SettingError("users: expected every user who has a rating")
+        raise SettingError("users: the list must contain every user who has a rating")
     order = np.argsort(row[ratings.users], kind="stable")
     sorted_rows = row[ratings.users][order]
     parts: list[tuple[NDArray[np.int64], Floats]] = []
@@ -203,7 +203,7 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
         raise GuaranteeError(
             f"unbounded DP would create about {count:,.0f} ratings in a matrix of {users:,} x {items:,} cells and need "
             f"{count * BYTES_PER_RATING / 1e9:,.3g} GB of memory. The limit is {memory / 1e9:,.3g} "
-            "GB; raise the limit, use bounded DP, or release updates"
+            "GB; raise the limit, use bounded DP, or release updates instead of ratings"
         )
 
 

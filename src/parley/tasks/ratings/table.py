@@ -109,7 +109,7 @@ def find_ratings(folder: Path) -> Ratings:
             if name.endswith(".csv"):
                 return read_ratings(folder / name, "userId", "movieId", "rating")
             return read_ratings(folder / name)
-    raise DataError(f"{folder}: the folder has no ratings; expected one of {', '.join(FILE_NAMES)}")
+    raise DataError(f"{folder}: the folder has no ratings; expected one of the files {', '.join(FILE_NAMES)}")
 
 
 def drop_rare(ratings: Ratings, least: int = 10) -> Ratings:
@@ -177,7 +177,7 @@ def _places(
     """Return every cell's place in the list (beyond its end for others), or among the column's sorted names."""
     if known is not None:
         if len(set(known)) < len(known):
-            raise SettingError("items: expected different names")
+            raise SettingError("items: a name is listed twice; list each item only once")
         return codes(frame, column, known, name).astype(np.int32), tuple(known)
     called = column_names(frame, column, name)
     if all(text.isdecimal() for text in called):
@@ -248,7 +248,9 @@ def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float)
     row[users] = np.arange(len(users))
     place = row[ratings.users]
     if len(ratings) and (place.min() < 0 or ratings.items.min() < 0 or ratings.items.max() >= len(ratings.item_names)):
-        raise SettingError("users: expected every user who has a rating, and ratings of listed items only")
+        raise SettingError(
+            "users: the list must contain every user who has a rating, and every rating must be of a listed item"
+        )
     _, order = np.unique(place * len(ratings.item_names) + ratings.items, return_index=True)
     first = np.searchsorted(place[order], np.arange(len(users) + 1)).astype(np.int64)
     values = np.clip(ratings.values[order], low, high) - (low + high) / 2

@@ -90,12 +90,12 @@ class RatingsModel(Model):
                 "clipped"
             )
         if isinstance(self.items, tuple) and (not self.items or len(set(self.items)) < len(self.items)):
-            raise ValueError(f"items|expected different names, or {EXPECTED_ITEMS}")
+            raise ValueError(f"items|the list is empty or repeats a name; expected {EXPECTED_ITEMS}")
         numbers = self.item_count * (self.factors + 2)
         if numbers > MAX_ANSWER_NUMBERS:
             raise ValueError(
-                f"items|expected at most {MAX_ANSWER_NUMBERS:,} numbers in an answer, items x (factors + 2), found "
-                f"{numbers:,}"
+                f"items|an answer would contain items x (factors + 2) = {numbers:,} numbers; expected at most "
+                f"{MAX_ANSWER_NUMBERS:,}"
             )
         if self.radius is not None and self.radius > LARGEST_ITEM:
             raise ValueError(f"radius|expected at most {LARGEST_ITEM:g}, the largest norm of an item's factors")
@@ -109,7 +109,7 @@ class RatingsModel(Model):
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
-                "learning.step|expected no step or start for ratings: the noise determines the size of steps"
+                "learning.step|step and start are not allowed for ratings: the noise determines the size of steps"
             )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:

@@ -186,7 +186,7 @@ def expected_cost(terms: Terms, public: pd.DataFrame, seed: int = 0) -> float:
     whole, half = np.mean(costs, axis=0) * (1 if terms.model.classifies else 2)
     seen = len(rows) * (1 - 1 / FOLDS)
     if not half - whole < whole:
-        raise DataError("public sample: too few rows to estimate the test cost of boosted trees")
+        raise DataError("public sample: too few rows to estimate the test cost of boosted trees; use a larger sample")
     return float(whole - (half - whole) * max(0.0, 1 - seen / float(algorithm.records.sum())))
 
 

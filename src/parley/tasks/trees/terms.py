@@ -61,8 +61,8 @@ class TreesModel(Model):
                 raise ValueError(f"categories.{column}|expected at most {MAX_NAMES:,} names for boosted trees")
         if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
-                f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped, and errors are "
-                "limited to a part of this range"
+                f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped, and the range "
+                "sets the default limit of errors"
             )
         if self.depth == 2 and len(self.features or ()) < 2:
             raise ValueError("depth|expected 1 for trees of a single column")
@@ -71,7 +71,9 @@ class TreesModel(Model):
         """Refuse settings that have no meaning, or no proof yet, for boosted trees."""
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
-            raise ValueError("learning.step|expected no step or start for trees: the noise determines the leaf values")
+            raise ValueError(
+                "learning.step|step and start are not allowed for trees: the noise determines the leaf values"
+            )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for boosted trees")
@@ -80,7 +82,8 @@ class TreesModel(Model):
         min_trees = 1 + len(self.features or ())
         if learning.horizon < min_trees:
             raise ValueError(
-                f"learning.horizon|expected at least {min_trees} trees: one for the common level, one for each column"
+                f"learning.horizon|expected at least {min_trees} trees: one for the common level and one for each "
+                "column"
             )
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):

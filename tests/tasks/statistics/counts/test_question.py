@@ -202,7 +202,7 @@ def test_noise_by_the_terms_and_records_at_several_owners():
         ({"model": {"kind": "histogram", "target": "y"}}, "list the names to count"),
         ({"model": {"kind": "count", "target": "y", **NAMES, **STEPS}}, "not both"),
         ({"model": {"kind": "histogram", "target": "y", **NAMES, "features": ["x"]}}, "features"),
-        ({"model": {"kind": "histogram", "target": "y", **NAMES, "holdout": 0.5}}, "all rows count"),
+        ({"model": {"kind": "histogram", "target": "y", **NAMES, "holdout": 0.5}}, "counts every row"),
         ({"model": {"kind": "count", "target": "y", **STEPS, "bins": 3}}, "bins"),
         ({"model": {"kind": "histogram", "target": "y", **NAMES, "bounds": {"x": [0, 1]}}}, "bounds.x"),
         ({"privacy": {"mechanism": "laplace"}}, "expected 'geometric'"),

@@ -77,7 +77,7 @@ class EchoStateModel(Model):
             raise ValueError("reservoir.recording|expected a column other than the inputs and the target")
         for column in (*self.features, self.target):
             if column not in self.bounds:
-                raise ValueError(f"bounds.{column}|expected [low, high] of every input and the target")
+                raise ValueError(f"bounds.{column}|expected [low, high] for every input and for the target")
         for column in self.bounds:
             if column not in (*self.features, self.target):
                 raise ValueError(f"bounds.{column}|expected bounds of the inputs and the target only")

@@ -44,7 +44,7 @@ def column_statistics_command(
     as_json: asking.AsJson = False,
 ) -> None:
     """Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy,
-    and the owners' ledgers debit them.
+    and each answer is debited in the owner's ledger.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has

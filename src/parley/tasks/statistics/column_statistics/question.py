@@ -229,7 +229,8 @@ class ColumnStatisticsQuestion(Question):
                 raise Malformed("grid: expected a known kind for each column, and low < high for equal bins")
             if kind == NAMES and query.round != self.names_in:
                 raise Malformed(
-                    "grid: a question may ask for names only in the last round, under terms with a delta for names"
+                    "grid: a question may ask for names only in the last round, and only if the terms set a delta for "
+                    "names"
                 )
 
     def exact(self, query: ColumnStatisticsQuery, tables: Tables) -> Floats:

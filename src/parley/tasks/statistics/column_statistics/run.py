@@ -130,14 +130,14 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
     if clear_share < max_share:
         return
     rows = sum(part.records for part in terms.owners)
-    readable = "none" if clear_share >= 1 else "few"
+    hidden = "all" if clear_share >= 1 else "most"
     hosts = "" if terms.noise.summed else ", let hosts draw shared noise"
     enough = number(1.1 * clear_share / max_share * float(terms.scale_epsilon), 2)
     raise SettingError(
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
-        f"and {rows:,} rows: {readable} of their statistics could be read. A bin is readable with at least "
+        f"and {rows:,} rows. The noise would hide {hidden} column statistics: it hides bins with fewer than "
         f"{clear_share * rows:,.0f} rows. {NOBODY_ASKED}. Declare model.bounds or model.categories for all columns, so "
-        "that no scales are needed. Otherwise, list names in model.categories, drop columns from "
+        "that no scales are needed. If some columns need scales, list names in model.categories, drop columns from "
         f"model.features{hosts}, or raise privacy.scale_epsilon to {enough} or more"
         f"{'' if clear_share >= 1 else ' (--force asks anyway)'}"
     )

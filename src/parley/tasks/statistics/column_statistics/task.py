@@ -91,7 +91,7 @@ class ColumnStatistics(Task):
         for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
             if 0 < text <= numbers:
                 message = (
-                    f"{percent(text)} of your rows contain text in the column of numbers {printable(column)!r}, and "
+                    f"{percent(text)} of your rows contain text in the numeric column {printable(column)!r}, and "
                     "training will refuse this text"
                 )
                 warnings.append(

@@ -59,7 +59,7 @@ class Survey:
         counts = [list(answers).count(name) for name in self.names]
         if sum(counts) < len(answers):
             place = next(at for at, answer in enumerate(answers) if answer not in self.names)
-            raise DataError(f"answers: row {place + 1} is not one of the names in the question")
+            raise DataError(f"answers: the value in row {place + 1} is not one of the names in the question")
         return CollectedCounts(self, tuple(counts))
 
     def mechanism(self, records: int) -> RandomisedResponse:

@@ -36,8 +36,8 @@ def count_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and the owners'
-    ledgers debit them.
+    """Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and each
+    answer is debited in the owner's ledger.
 
     The terms declare a column and what is counted in it: names, or steps between two bounds (a step has its lower end
     and not its upper one, the last has both). A count is one number, a histogram one for every cell and one for what
@@ -56,7 +56,7 @@ def count_command(
 
     terms = load_terms(terms_file)
     if terms.task != "counts":
-        raise TermsError("model.kind: expected 'count' or 'histogram'; parley train runs other terms")
+        raise TermsError("model.kind: expected 'count' or 'histogram'; use parley train for other terms")
     if plot is not None:
         from parley.report.figures.picture import require_figure_name, save  # a library that is slow to load
 

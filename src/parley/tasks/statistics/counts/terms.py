@@ -49,21 +49,21 @@ class CellsModel(Model):
     def check(self) -> None:
         """Refuse a column without declared places, and keys that counting does not use."""
         self.refuse(UNUSED_KEYS, f"with kind = {self.kind!r}, which counts rows and learns nothing")
-        self.refuse(["coding", "missing"], f"with kind = {self.kind!r}: all rows count")
+        self.refuse(["coding", "missing"], f"with kind = {self.kind!r}, which counts every row")
         if self.holdout > 0:
-            raise ValueError(f"holdout|not allowed with kind = {self.kind!r}: all rows count")
+            raise ValueError(f"holdout|not allowed with kind = {self.kind!r}, which counts every row")
         for column in (*self.bounds, *self.categories):
             if column != self.target:
                 raise ValueError(f"bounds.{column}|expected only the counted column, {self.target!r}, and no other")
         if (self.target in self.bounds) is (self.target in self.categories):
             raise ValueError(
                 f"categories.{self.target}|list the names to count, or give [low, high] in model.bounds.{self.target}, "
-                "not both: the counted values must not depend on private rows"
+                "but not both. The counted values must not depend on private rows"
             )
         if self.bins is not None and (self.kind == "count" or self.target in self.categories):
             raise ValueError("bins|allowed only for a histogram of numbers within bounds")
         if self.target in self.bounds and len(set(ends := step_ends(self))) < len(ends):
-            raise ValueError("bins|use fewer bins or wider bounds: some bins contain no number")
+            raise ValueError("bins|some bins contain no number; use fewer bins or wider bounds")
         if len(self.categories.get(self.target, ())) > MOST_CELLS:
             raise ValueError(f"categories.{self.target}|expected at most {MOST_CELLS:,} names")
 
@@ -77,11 +77,12 @@ class CellsModel(Model):
             )
         if privacy.mechanism == RANDOMISED_RESPONSE and terms.noise.summed:
             raise ValueError(
-                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: records are randomised separately"
+                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: each record is randomised "
+                "separately"
             )
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):
             if getattr(privacy, key) is not None:
-                raise ValueError(f"privacy.{key}|not allowed for counts: a record counts once, and nothing is scored")
+                raise ValueError(f"privacy.{key}|not allowed for counts, which need neither a clip nor a model")
         if sum(owner.records for owner in terms.owners) > MOST_RECORDS:
             raise ValueError(f"owners.records|expected at most {MOST_RECORDS:,} records in all")
 

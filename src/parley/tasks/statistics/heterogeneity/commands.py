@@ -42,8 +42,8 @@ def heterogeneity_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how much they differ, for a better forecast. The answers are noisy, and the owners' ledgers
-    debit them.
+    """Ask the owners how much they differ, for a better forecast. The answers are noisy, and each answer is
+    debited in the owner's ledger.
 
     It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's
     best fit. What these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.

@@ -43,8 +43,8 @@ def heterogeneity_agreement(terms: Terms) -> Terms:
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
         raise TermsError(
-            "privacy.difference_epsilon: missing; state how much of every owner's epsilon the answer may cost, such "
-            "as 0.1 of 1.0"
+            "privacy.difference_epsilon: missing; set the part of each owner's epsilon to spend on this answer, "
+            "such as 0.1 of an epsilon of 1.0"
         )
     content: dict[str, Any] = {
         "title": f"Differences for: {terms.title}" if terms.title else "Differences",
@@ -109,7 +109,7 @@ class BetweenOwners:
     def sentence(self) -> str:
         """Say how much owners differ."""
         if self.low <= 0 and self.high > 2:
-            size = "by an unknown amount (at this epsilon, the answers do not show the amount)"
+            size = "by an unknown amount (this epsilon is too small to show it)"
         else:
             size = (
                 "hardly"
@@ -335,7 +335,5 @@ def public_scatter(setup: Setup) -> PublicScatter:
         clipped = float(np.mean(sizes > bound.value))
     covariance = np.atleast_2d(np.cov(gradients.T))
     if not np.abs(covariance).max() > 0:
-        raise DataError(
-            "heterogeneity: the gradients of the public rows are all equal; expected a larger public sample"
-        )
+        raise DataError("heterogeneity: the gradients of all public rows are equal; use a larger public sample")
     return PublicScatter(theta, covariance, clipped)
