@@ -291,7 +291,7 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
         ({"privacy": {"delta": 0.0, "mechanism": "laplace"}}, "privacy.delta: expected a number above 0"),
         ({"hosts": ["a"]}, "hosts: privacy.noise = 'shared' needs the names of 2 or 3 different hosts"),
         ({"hosts": ["a", "b", "b"]}, "hosts: privacy.noise = 'shared' needs the names of 2 or 3 different hosts"),
-        ({"privacy": {"noise": "each-owner"}}, "hosts: not allowed"),
+        ({"privacy": {"noise": "each-owner"}}, "hosts: allowed only with privacy.noise = 'shared'"),
     ],
 )
 def test_terms_say_who_draws(change: dict[str, object], sentence: str) -> None:

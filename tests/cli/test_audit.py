@@ -47,7 +47,7 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
     with half_the_noise():
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
-    assert "Broken: answers of a, b reveal more than is claimed." in run.out
+    assert "Broken: answers of a, b reveal more than the terms allow." in run.out
 
 
 def test_mistakes_are_a_sentence(folder):

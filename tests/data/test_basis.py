@@ -268,7 +268,7 @@ def test_what_makes_no_basis_is_refused():
         resolve(bent_terms(40, model__bounds=None, privacy__clip=5.0), regression_table(3))
     with pytest.raises(DataError, match="bounds of every feature"):
         resolve(bent_terms(40, model__basis=POLYNOMIAL, model__bounds=None, privacy__clip=5.0), regression_table(3))
-    with pytest.raises(TermsError, match="numeric columns without filled cells"):
+    with pytest.raises(TermsError, match="allows neither filled cells nor coding"):
         bent_terms(40, model__basis=POLYNOMIAL, model__missing="fill")
     many = {"model__features": [f"x{k}" for k in range(30)], "model__basis": POLYNOMIAL}
     bounds = {f"x{k}": [-1, 1] for k in range(30)} | {"y": [-3, 3]}

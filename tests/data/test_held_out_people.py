@@ -137,7 +137,7 @@ def test_terms_without_the_key_are_as_they_were_and_those_with_it_say_what_they_
         make_terms(100, model__holdout=0.2, model__holdout_by="person")
     with pytest.raises(TermsError, match=r"model.holdout_by: allowed only with holdout"):
         make_terms(100, model__holdout_by="person", privacy__person="who")
-    with pytest.raises(TermsError, match=r"holdout_by: not allowed with objective-perturbation.*remove the key"):
+    with pytest.raises(TermsError, match=r"holdout_by: not allowed with objective-perturbation.*Remove the key"):
         with_held_out_people(EVERY_KIND["minimum"])
     with pytest.raises(TermsError, match=r"holdout_by: not allowed for ratings"):
         EVERY_KIND["item-factors"].changed(model={"holdout": 0.2, "holdout_by": "person"})

@@ -330,7 +330,7 @@ def test_who_accepts_is_told(tmp_path):
     assert "The predictions of 9 more trees for the record add up to a public margin" in said
     assert "grown on the public sample;" in said
     lines = " ".join(acceptance_summary(owner, owner.prepare(terms(tmp_path, trees=LINES))))
-    assert "The prediction of 12 trees for the record is one more column" in lines
+    assert "the record gets one more column: the prediction of 12 trees" in lines
     pinned = pin(terms(tmp_path), tmp_path / "trees.json")
     said = " ".join(acceptance_summary(owner, owner.prepare(pinned)))
     assert "from the pinned file that came with the terms" in said

@@ -109,7 +109,7 @@ def test_rows_of_survival_count_by_their_periods(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"model__kind": "linear-svm", "model__radius": 5.0}, "corners"),
+        ({"model__kind": "linear-svm", "model__radius": 5.0}, "needs a smooth loss"),
         ({"model__public": None}, "public"),
         ({"model__components": 2}, "components"),
         ({"model__columns": "bins"}, "whitening"),

@@ -222,7 +222,7 @@ def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(fold
         ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
     )
     for digits, said in (
-        ("0" * 64, "read the changed file again"),
+        ("0" * 64, "review the changed file"),
         ("0" * 7, "the first 8 to 64 digits"),
         ("", "8"),
     ):

@@ -11,7 +11,7 @@ Differences = Annotated[
         "--heterogeneity",
         "--differences",
         metavar="MULTIPLE|JSON",
-        help="Owners' heterogeneity: a multiple of the sampling variance, or a released JSON file.",
+        help="Heterogeneity: a multiple of the sampling variance, or a released JSON file.",
     ),
 ]
 Force = Annotated[

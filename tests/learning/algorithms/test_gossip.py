@@ -263,7 +263,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
     with pytest.raises(
-        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* a sum hides single answers"
+        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* shared noise reveals only their sum"
     ):
         gossip_terms("ring").changed(**shared)
 

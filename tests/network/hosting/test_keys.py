@@ -151,7 +151,7 @@ def test_a_key_is_part_of_the_terms_and_without_one_their_hash_is_as_it_was(cons
     assert keyed.changed(hosts=["h2", "h0", "other"]).hosts[0].key == keys["h2"]
     with pytest.raises(TermsError, match=r"hosts.h0.key = 'abc': expected 64 hexadecimal digits"):
         consortium.write_terms(horizon=2, keys={"h0": "abc"})
-    with pytest.raises(TermsError, match="different keys"):
+    with pytest.raises(TermsError, match="a different key for each host"):
         consortium.write_terms(horizon=2, keys={"h0": keys["h0"], "h1": keys["h0"]})
 
 

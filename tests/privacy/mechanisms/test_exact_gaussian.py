@@ -1,7 +1,7 @@
 """Gaussian noise in exact arithmetic.
 
-Premise F6: Arithmetic with whole numbers and fractions is exact. F6 covers Python's integers, NumPy's 64-bit
-integers, doubles turned into fractions, and counts below 2⁵³.
+Premise F6: Arithmetic with whole numbers and fractions is exact. The premise covers Python's integers, NumPy's 64-bit
+integers, doubles converted to fractions, and counts below 2⁵³.
 """
 
 import math

@@ -50,7 +50,7 @@ def added():
         ("mixing", {"privacy": {"noise": "shared"}, "hosts": HOSTS}, "privacy.noise: expected 'each-owner'"),
         ("mixing", {"privacy": {"mechanism": "laplace", "delta": 0.0}}, "privacy.mechanism: expected 'gaussian'"),
         ("mixing", {"learning": {"horizon": 41}}, "learning.horizon: expected epochs x batches"),
-        ("mixing", {"learning": {"batches": 101}}, "learning.batches: expected at most the training records"),
+        ("mixing", {"learning": {"batches": 101}}, "learning.batches: expected at most the number of training records"),
         ("mixing-draws", {}, "learning.sampling: expected 'partition' with mixing-draws"),
         ("fixed", {}, "learning.sampling: expected 'poisson' with fixed"),
         ("fixed", PERSON, "learning.sampling: expected 'poisson' with fixed"),

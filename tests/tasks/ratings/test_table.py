@@ -46,7 +46,7 @@ def test_a_public_list_decides_which_items_there_are():
     assert ratings.item_names == ("9", "7", "5")
     assert ratings.items.tolist() == [1, 0]
     assert ratings.values.tolist() == [1, 2]
-    with pytest.raises(SettingError, match="different names"):
+    with pytest.raises(SettingError, match="a name is listed twice"):
         read_ratings(frame, items=["9", "9"])
 
 
@@ -59,7 +59,7 @@ def test_what_is_no_rating_is_refused_without_its_value(tmp_path, text):
 
 
 def test_a_folder_without_ratings_says_what_it_looked_for(tmp_path):
-    with pytest.raises(DataError, match=r"expected one of ml1m.parquet"):
+    with pytest.raises(DataError, match=r"expected one of the files ml1m.parquet"):
         find_ratings(tmp_path)
 
 

@@ -71,7 +71,7 @@ MISTAKES = [
     ({"model": {"items": ["x", "x"]}}, "model.items: the list is empty or repeats a name"),
     ({"model": {"items": "films.txt"}}, "model.items: expected the number of items"),
     ({"model": {"items": 0}}, "model.items: expected the number of items"),
-    ({"model": {"items": 10**7}}, "model.items: expected at most 2,000,000 numbers"),
+    ({"model": {"items": 10**7}}, "40,000,000 numbers; expected at most 2,000,000"),
     ({"model": {"bounds": {}}}, "model.bounds.stars: expected"),
     ({"model": {"bounds": {"stars": [1.0, 5.0], "film": [0.0, 1.0]}}}, "model.bounds.stars: expected"),
     ({"model": {"item": "who"}}, "model.user: expected three different columns"),

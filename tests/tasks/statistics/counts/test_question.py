@@ -206,7 +206,7 @@ def test_noise_by_the_terms_and_records_at_several_owners():
         ({"model": {"kind": "count", "target": "y", **STEPS, "bins": 3}}, "bins"),
         ({"model": {"kind": "histogram", "target": "y", **NAMES, "bounds": {"x": [0, 1]}}}, "bounds.x"),
         ({"privacy": {"mechanism": "laplace"}}, "expected 'geometric'"),
-        ({"privacy": {"mechanism": "geometric", "clip": 1.0}}, "counts once"),
+        ({"privacy": {"mechanism": "geometric", "clip": 1.0}}, "privacy.clip: not allowed for counts"),
         ({"privacy": {"mechanism": "randomised-response", "noise": "shared", "delta": 1e-6}}, "randomised separately"),
         ({"learning": {"horizon": 2}}, "horizon"),
         ({"learning": {"algorithm": "gradient-descent"}}, "'counts'"),

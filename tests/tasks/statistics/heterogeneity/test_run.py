@@ -186,7 +186,7 @@ def test_a_sample_that_does_not_tell_is_refused_before_anybody_is_asked(tmp_path
     exact["y"] = 0.0
     exact.to_csv(tmp_path / "public.csv", index=False)
     terms = parley.Terms.from_dict(content(tmp_path / "public.csv"))
-    with pytest.raises(DataError, match="are all equal"):
+    with pytest.raises(DataError, match="of all public rows are equal"):
         asked_of(terms, 0.0, seed=0)
 
 
