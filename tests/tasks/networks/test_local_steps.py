@@ -333,7 +333,7 @@ def test_answers_larger_than_bound_and_noise_are_not_believed():
         ({"learning": {"step": "auto"}}, "learning.step: expected a number"),
         ({"learning": {"proximal": None}}, "learning.proximal: expected a number"),
         ({"learning": {"proximal": 2.5}}, "learning.proximal: expected at most 2, the inverse of the longest"),
-        ({"learning": {"batches": 61}}, "learning.batches: expected at most the training records"),
+        ({"learning": {"batches": 61}}, "learning.batches: expected at most the number of training records"),
         (
             {"learning": {"batches": 4, "sampling": "partition"}},
             "learning.sampling: expected both batches and sampling = 'poisson'",
