@@ -37,6 +37,9 @@ def init_command(
     hosts: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Two or three parties that draw shared noise.")
     ] = None,
+    draw: Annotated[
+        str | None, typer.Option(metavar="together", help="With two --hosts: both draw one noise together.")
+    ] = None,
     person: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that identifies people, if people have several rows.")
     ] = None,
@@ -145,6 +148,7 @@ def init_command(
         "epsilon": epsilon,
         "delta": delta,
         "hosts": hosts,
+        "draw": draw,
         "person": person,
         "records_per_person": records_per_person,
         "kind": kind,

@@ -11,7 +11,7 @@ from parley.privacy.accounting.meaning import WIDER_NOTE, approximate_posterior,
 from parley.privacy.events import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
-from parley.terms.catalogue import PREDICTION
+from parley.terms.catalogue import PREDICTION, TWO_HOSTS
 from parley.terms.sections import OWNER_UNIT
 from parley.terms.topology import edges
 from parley.validate import printable, upper
@@ -137,11 +137,11 @@ def _shared(agreement: Agreement) -> list[str]:
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
-    two, mechanism = terms.noise.draws == 2, terms.privacy.mechanism
+    two, mechanism = terms.noise.hosts == TWO_HOSTS.hosts, terms.privacy.mechanism
     noise = (
         f"{mechanism} noise from each of the two hosts. Each host knows its own noise. Even if one host acts together "
         "with the learner, the other host's noise protects you as promised."
-        if two
+        if terms.noise.draws == TWO_HOSTS.draws
         else f"one {mechanism} noise, which the hosts draw together and no host knows."
     )
     shares, received = ("two", "one") if two else ("three", "two")
@@ -171,9 +171,12 @@ def _smallest_epsilon(owner: Owner, terms: Terms) -> str:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
     holds = (
-        "the two hosts do not act together and neither host's journal is rolled back"
-        if terms.noise.draws == 2
-        else "no two hosts act together"
+        "no two hosts act together"
+        if terms.noise.hosts != TWO_HOSTS.hosts
+        else "the two hosts do not act together and neither host's journal is rolled back"
+        if not terms.noise.paired
+        else "both hosts follow the protocol and do not act together. A host that departs from it can take away nearly "
+        "all noise, and nobody notices"
     )
     return (
         f" All owners share one noise, so the smallest ε of all owners applies (yours was {own}). The promise holds as "

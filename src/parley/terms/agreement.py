@@ -175,7 +175,7 @@ class Terms(Section):
     @property
     def noise(self) -> NoiseFacts:
         """Where noise is drawn, and what follows from it."""
-        return noise_facts(self.privacy.noise, len(self.hosts))
+        return noise_facts(self.privacy.noise, len(self.hosts), self.privacy.draw is not None)
 
     @cached_property
     def uneven(self) -> bool:

@@ -77,12 +77,13 @@ class MechanismFacts:
 @dataclass(frozen=True)
 class NoiseFacts:
     """Where noise is drawn (`privacy.noise`). `summed`: nobody sees an owner's own answer, because exact sums leave in
-    shares to `hosts`. `draws`: whole noises in the sum. `common`: the smallest epsilon holds for all owners. `aborts`:
+    shares to `hosts`. `draws`: whole noises in the sum; `paired`: two hosts draw it together. `common`: the smallest epsilon holds for all owners. `aborts`:
     a round may end without an answer. `approximate`: it needs a delta whatever the mechanism."""
 
     summed: bool = False
     hosts: int = 0
     draws: int = 1
+    paired: bool = False
     common: bool = False
     aborts: bool = False
     approximate: bool = False
@@ -93,15 +94,17 @@ NOISES = {
     # once, by three hosts of whom none knows it
     "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),
 }
-# two cannot draw a noise that neither knows: each adds a whole one of its own
-TWO_HOSTS = replace(NOISES["shared"], hosts=2, draws=2)
+TWO_HOSTS = replace(NOISES["shared"], hosts=2, draws=2)  # each adds a whole noise of its own
+PAIRED_HOSTS = replace(NOISES["shared"], hosts=2, paired=True)  # they draw one together: privacy.draw = "together"
 UNNAMED_HOSTS = ("host-1", "host-2", "host-3")  # placeholders for who would have to be found
 HOST_DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
 
 
-def noise_facts(noise: str, hosts: int) -> NoiseFacts:
+def noise_facts(noise: str, hosts: int, paired: bool = False) -> NoiseFacts:
     """Return the facts about noise drawn by so many hosts."""
     facts = NOISES[noise]
+    if facts.summed and paired:
+        return PAIRED_HOSTS
     return TWO_HOSTS if facts.summed and hosts == TWO_HOSTS.hosts else facts
 
 

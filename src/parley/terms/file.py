@@ -77,6 +77,7 @@ KEY_NOTES: Mapping[str, str] = {
     "privacy.unit": "owner: whole answers are clipped, and the noise hides a whole table, not one person",
     "privacy.noise": "shared: three hosts draw noise that no host knows, for all owners; or two hosts each add a full "
     "noise",
+    "privacy.draw": "together: two hosts draw one noise that neither knows; both must follow the protocol",
     "aggregation.rule": "how answers are combined; all rules except the mean tolerate lying owners and cost more noise",
     "aggregation.byzantine": "how many owners may lie",
     "aggregation.spread": "largest distance between honest owners' answers without noise; owners beyond this distance "

@@ -7,8 +7,8 @@ They are checked by question, not by algorithm, so an algorithm that a program a
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS
-from parley.terms.sections import OWNER_UNIT, CheckableTerms, held_out_records, training_records
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS
+from parley.terms.sections import OWNER_UNIT, SHARED_NOISE, CheckableTerms, held_out_records, training_records
 
 MAX_NOISY_STEPS = 10_000  # local steps of one answer, each with noise of its own
 OWNER_UNIT_QUESTIONS = (
@@ -134,11 +134,13 @@ def check_hosts(terms: CheckableTerms) -> None:
         )
     if not terms.noise.hosts and names:
         raise ValueError("hosts|allowed only with privacy.noise = 'shared'")
+    if terms.noise.paired and len(names) == NOISES[SHARED_NOISE].hosts:
+        raise ValueError("privacy.draw|allowed only with two hosts; three hosts always draw the noise together")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
             f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "
-            "hosts draw noise that no host knows. With two hosts, each adds the full noise. Owners and the learner may "
-            "be hosts"
+            "hosts draw noise that no host knows. With two hosts, each adds the full noise, or both draw one noise "
+            "with draw = 'together'. Owners and the learner may be hosts"
         )
 
 

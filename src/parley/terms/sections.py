@@ -159,6 +159,7 @@ class Privacy(Section):
     scale_epsilon: Positive | None = None
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNERS_NOISE
+    draw: Literal["together"] | None = None  # None: of two hosts each adds a whole noise of its own
     unit: Literal["record", "owner"] = RECORD_UNIT
 
     @model_validator(mode="before")
@@ -179,6 +180,8 @@ class Privacy(Section):
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
+        if self.draw is not None and self.noise != SHARED_NOISE:
+            raise ValueError("draw|allowed only with noise = 'shared' and two hosts")
         if approximate and not self.delta > 0:
             raise ValueError(
                 f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without a delta"

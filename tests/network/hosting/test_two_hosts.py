@@ -87,10 +87,10 @@ def test_the_opened_sum_carries_two_whole_noises(pair, monkeypatch, mutant):
         smaller = Shape(Law.LAPLACE, 3 - 1, 1)  # recipes begin at 2^3, so its law is drawn as studies draw it
         rng = np.random.default_rng(0)
         stop = -np.expm1(-(2.0**-smaller.exponent))
-        halved = lambda self, s: (rng.geometric(stop, s.size) - rng.geometric(stop, s.size)).view(np.uint64)  # noqa: E731
+        halved = lambda self, record, s, patience: (rng.geometric(stop, s.size) - rng.geometric(stop, s.size)).view(np.uint64)  # noqa: E731
         monkeypatch.setattr(AdditiveShares, "_noise", halved)
     if mutant == "one host adds none":
-        absent = lambda self, s: whole(self, s) if self._index else np.zeros(s.size, dtype=np.uint64)  # noqa: E731
+        absent = lambda self, *what: whole(self, *what) if self._index else np.zeros(what[1].size, dtype=np.uint64)  # noqa: E731
         monkeypatch.setattr(AdditiveShares, "_noise", absent)
     hosts = pair(shape=Shape(Law.LAPLACE, 3, 40_000))
     deliver(hosts)

@@ -2,8 +2,8 @@
 
 A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
 part of the noise before it is shared, and what it receives. Its journal holds sums of these, and tags of shares under
-keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds. The
-learner has all openings.
+keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where
+they draw together, its share of the noise, its own low part, and what it receives. The learner has all openings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,10 @@ from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import DrawWords, SeededWords, Words
+from parley.privacy.mechanisms.paired_recipe import PairedRecipe, paired_recipe
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
+from parley.privacy.sharing.pair import agree_pair
+from parley.privacy.sharing.paired_noise import draw_paired
 from parley.privacy.sharing.party import (
     HOST_COUNT,
     Channel,
@@ -119,8 +122,8 @@ class WatchedShares(AdditiveShares):
         super().__init__(view.host, words)
         self._view = view
 
-    def _noise(self, shape: Shape) -> Words:
-        drawn = super()._noise(shape)
+    def _noise(self, record: Record, shape: Shape, patience: float) -> Words:
+        drawn = super()._noise(record, shape, patience)
         self._view.words["own noise"] = drawn.copy()
         return drawn
 
@@ -168,7 +171,8 @@ def audit_hosts(
         raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
     rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
-    opened = opened_by_two if terms.noise.hosts == 2 else opened_once
+    opened = opened_once if terms.noise.hosts == HOST_COUNT else opened_by_two
+    opened = opened_by_pair if terms.noise.paired else opened
     runs = [opened(noise.recipe, int(noise.moved), BATCH_COORDINATES, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
@@ -210,6 +214,27 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
         bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
         openings.append(Opening(*hosted.opened(hosted.sums(NO_RECORD, [bundle], shape, 0.0), NO_RECORD.to_text())))
     return views, open_words(openings)
+
+
+def opened_by_pair(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
+    """Return the same for two hosts that draw one noise together."""
+    words, seeds, ends = _encode_halves(moved, size), (rng.bytes(KEY_BYTES),), wires(hosts=2)
+    views = [HostView(0, {"answer": expand_seed(seeds[0], size)}), HostView(1, {"answer": last_share(words, seeds)})]
+    tasks = [
+        partial(_paired_share, end, view, paired_recipe(recipe.law, recipe.exponent), rng.bytes(KEY_BYTES))
+        for end, view in zip(ends, views, strict=True)
+    ]
+    first, second = run_in_threads(*tasks, wires=ends)
+    return views, np.asarray(first + second)
+
+
+def _paired_share(channel: Channel, view: HostView, recipe: PairedRecipe, seed: bytes) -> Words:
+    answer, keys, low = view.words["answer"], SeededWords(seed + b"keys"), seed + b"low"
+    pair = agree_pair(WatchedChannel(channel, view), lambda size: keys(-(-size // 8)).tobytes()[:size])
+    view.received.clear()  # public keys: no uniform bytes
+    noise = draw_paired(pair, recipe, answer.size, SeededWords(low))
+    view.words |= {"noise": noise, "own low part": recipe.draw_low(answer.size, SeededWords(low)).view(np.uint64)}
+    return answer + noise
 
 
 def _encode_halves(moved: int, size: int) -> Words:

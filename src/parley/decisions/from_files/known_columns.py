@@ -66,6 +66,7 @@ class Wishes:
     person: str | None = None
     records_per_person: int = 1
     hosts: tuple[str, ...] = ()
+    draw: str | None = None  # "together": two hosts draw one noise
     holdout: float = 0.2
     score_epsilon: float | None = None
     columns: Wanted = "best"

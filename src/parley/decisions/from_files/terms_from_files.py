@@ -132,6 +132,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
             f"--hosts {','.join(wishes.hosts)}: expected two or three different names; owners and the learner may be "
             "hosts"
         )
+    if wishes.draw is not None and (wishes.draw != "together" or len(wishes.hosts) != 2):
+        raise SettingError(f"--draw {wishes.draw}: expected together, and --hosts with two names")
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
     known = KnownColumns.from_headers(files, headers, wishes)
     kind, positive = known.task()
@@ -233,8 +235,8 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
         The seed of the planner's runs on public rows.
     wishes
         Options of `parley init` by name: `public`, `epsilon`, `delta`, `kind`, `features`, `bounds`, `categories`,
-        `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `holdout`, `score_epsilon`, `columns`,
-        `exposure`, `event`, `periods`, `title`.
+        `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `draw`, `holdout`, `score_epsilon`,
+        `columns`, `exposure`, `event`, `periods`, `title`.
 
     Returns
     -------
@@ -320,4 +322,5 @@ def _privacy(wishes: Wishes, delta: float, scales: bool, clips: bool) -> dict[st
     )
     content |= {} if wishes.score_epsilon is None else {"score_epsilon": wishes.score_epsilon}
     content |= {"scale_epsilon": float(f"{SCALE_SHARE * wishes.epsilon:.6g}")} if scales else {}
+    content |= {} if wishes.draw is None else {"draw": wishes.draw}
     return content | ({"noise": "shared"} if wishes.hosts else {})

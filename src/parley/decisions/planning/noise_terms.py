@@ -18,12 +18,14 @@ def each_owner_terms(terms: Terms) -> Terms:
     if not terms.noise.summed:
         return terms
     delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
-    return terms.changed(privacy={"noise": "each-owner", "delta": delta}, hosts=())
+    return terms.changed(privacy={"noise": "each-owner", "draw": None, "delta": delta}, hosts=())
 
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     """Return the same agreement with one noise for all; unnamed hosts get placeholders, pure epsilon a small delta."""
     if terms.noise.summed:
-        return terms if terms.noise.hosts == len(UNNAMED_HOSTS) else terms.changed(hosts=UNNAMED_HOSTS)
+        if terms.noise.hosts == len(UNNAMED_HOSTS):
+            return terms
+        return terms.changed(privacy={"draw": None}, hosts=UNNAMED_HOSTS)
     promised = terms.privacy.delta or delta or HOST_DELTAS[0]
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=UNNAMED_HOSTS)

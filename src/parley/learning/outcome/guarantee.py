@@ -75,6 +75,9 @@ def guarantee(result: Result) -> str:
         two = result.terms.noise.hosts == 2
         text += f" It holds unless {'the two hosts' if two else 'two of the hosts'} {hosts} act together"
         text += ", and as long as neither's journal is put back to an earlier time." if two else "."
+        text += (
+            " Both hosts must also follow the protocol while they draw the noise." if result.terms.noise.paired else ""
+        )
     if privacy.shared_records > 1:
         epsilon = number(result.shared_record_epsilon, side="above")
         text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."

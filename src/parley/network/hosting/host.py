@@ -86,7 +86,7 @@ from parley.privacy.sharing.ring import Replicated, digest, expand_seed, to_byte
 
 
 class AdditiveShares:
-    """What host `index` of two does with its share bundles; `words` supplies the random words of its noise."""
+    """What host `index` of two does with its share bundles; `words` supplies the random words of its own noise."""
 
     def __init__(self, index: int, words: DrawWords = random_words) -> None:
         self._index, self._words = index, words
@@ -112,8 +112,8 @@ class AdditiveShares:
         return agreed_by_two(proposals, quorum)
 
     def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
-        """Return this host's share of the sum with a whole noise on it, drawn here and now."""
-        total = self._noise(shape)
+        """Return this host's share of the sum with noise on it."""
+        total = self._noise(record, shape, patience)
         for bundle in bundles:
             total += (
                 to_words(bundle.shares[0], shape.size) if self._index else expand_seed(bundle.shares[0], shape.size)
@@ -124,10 +124,35 @@ class AdditiveShares:
         """Return (its share, the digest of what both recorded)."""
         return to_words(sums, len(sums) // 8), bytes.fromhex(record_digest(record))
 
-    def _noise(self, shape: Shape) -> Words:
+    def _noise(self, record: Record, shape: Shape, patience: float) -> Words:
+        """Return a whole noise, drawn here and now."""
         return np.asarray(
             draw_secretly(make_recipe(shape.law, shape.exponent), shape.size, self._words).view(np.uint64)
         )
+
+
+class PairedShares(AdditiveShares):
+    """The same where both hosts draw one noise together: its share of it comes from its `pool`."""
+
+    def __init__(self, index: int, pool: Pool) -> None:
+        super().__init__(index)
+        self._pool = pool
+
+    def keys(self) -> Keys:
+        """Return the name of the hosts' session; `Unavailable` where there is none yet."""
+        return self._pool.keys()
+
+    def name_noise(self, session: str, shape: Shape, patience: float) -> int:
+        """Return the number of a noise for a new question; only host 0 names one, the other says 0."""
+        return self._pool.name(session, shape, patience) if self._index == 0 else 0
+
+    def agreed(self, proposals: Sequence[Proposal], quorum: int) -> Record:
+        """Return the record that follows from the two proposals of one session."""
+        return agreed_by_two(proposals, quorum, paired=True)
+
+    def _noise(self, record: Record, shape: Shape, patience: float) -> Words:
+        """Return this host's share of the noise, which is used up."""
+        return self._pool.take(record.session, record.noise, shape, patience)
 
 
 class ReplicatedShares:
@@ -206,7 +231,9 @@ class Host:
         patience: float = PEER_TIMEOUT_S,
     ) -> None:
         self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
-        self.sharing = ReplicatedShares(self.index, pool) if assignment.together else AdditiveShares(self.index)
+        self.sharing: AdditiveShares | ReplicatedShares = AdditiveShares(self.index)
+        if assignment.together:
+            self.sharing = (PairedShares if assignment.paired else ReplicatedShares)(self.index, pool)
         self._journal, self._peers, self._patience = journal, peers, patience
         self._changed = threading.Condition()  # guards what is below, and is told of new rows
         self._bundles: dict[int, dict[str, ShareBundle]] = {}

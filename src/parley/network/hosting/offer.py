@@ -8,6 +8,7 @@ from typing import Any
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
 from parley.network.exchange.host_connections import TWO_HOSTS_WARNING, host_keys
+from parley.network.exchange.share_bundle import MAX_HOSTS
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.certificates import fingerprint, names, read_certificate
@@ -42,6 +43,10 @@ revoked = "ca.crl"            # the authority's revocation list: replace it by e
 ROLLBACK_WARNING = (
     "Never put back an older journal or an older disk. A curious other host could then make yours open the same "
     "answers under a second noise."
+)
+PAIRED_WARNING = (
+    "Both hosts draw one noise together. A host that departs from the protocol can take away nearly all noise, unseen. "
+    "If each host adds a full noise (terms without privacy.draw), one honest host is enough."
 )
 
 
@@ -149,6 +154,9 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     if assignment.together:
         does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell you"
         others = f"others are {others}"
+        if assignment.paired:
+            does, sees = f"draw {shapes} with the other host, and", "one of two shares of every answer, which tells you"
+            others = f"other is {others.removeprefix('others are ')}"
     else:
         does, sees = f"add {shapes} that you alone draw, and", "one of two shares of every answer, which tells you"
         others = f"other is {others}"
@@ -158,5 +166,6 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         f"send your part of the noisy sum to {terms.learning.learner}. There is one sum per round, for ever.",
         f"You see {sees} nothing. Whoever sees what two hosts see can read every answer, so keep your machine, key and "
         "journal to yourself.",
-        *([] if assignment.together else [ROLLBACK_WARNING]),
+        *([] if len(assignment.hosts) == MAX_HOSTS else [ROLLBACK_WARNING]),
+        *([PAIRED_WARNING] if assignment.paired else []),
     ]

@@ -1,8 +1,8 @@
-"""Noise drawn ahead by three hosts, as host 0 calls for it, in memory alone: two of three shares of unknown numbers. A
-session has fresh keys and is one channel from its first message to its first failure.
+"""Noise drawn ahead by three hosts, or by two together, as host 0 calls for it, in memory alone: two of three shares of
+unknown numbers, or one of two. A session has fresh keys and is one channel from its first message to its first failure.
 
 Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
-any of the three hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
+any of the hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
 are numbered, and whoever begins, fills or ends one says its number: a thread of an earlier attempt, however late it
 comes, changes nothing.
 """
@@ -12,14 +12,19 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from parley.errors import AbortedRound, ExchangeError, Unavailable
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape
 from parley.network.hosting.proposal import HostAssignment
+from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.paired_recipe import paired_recipe
 from parley.privacy.mechanisms.shared_noise import make_recipe
-from parley.privacy.sharing.party import Channel, Party, agree_keys
+from parley.privacy.sharing.pair import agree_pair
+from parley.privacy.sharing.paired_noise import draw_paired
+from parley.privacy.sharing.party import Channel, agree_keys
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
 from parley.privacy.sharing.secret_noise import draw
 
@@ -43,7 +48,7 @@ class Pool:
         self._changed = threading.Condition()
         self._attempt = 0  # the last one; no other has a say here
         self._keys: Keys | None = None
-        self._drawn: dict[int, tuple[Shape, Replicated]] = {}
+        self._drawn: dict[int, tuple[Shape, Any]] = {}  # of three hosts `Replicated`, of two `Words`
         self._named: set[int] = set()  # numbers that host 0 gave to a question
         self._used = -IDLE_BEFORE_DRAW_S  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
@@ -68,7 +73,7 @@ class Pool:
             if attempt == self._attempt:
                 self.renew()
 
-    def deposit(self, attempt: int, number: int, shape: Shape, noise: Replicated) -> None:
+    def deposit(self, attempt: int, number: int, shape: Shape, noise: Replicated | Words) -> None:
         """Keep a noise of this attempt's session; drop one of another."""
         with self._changed:
             if attempt == self._attempt and self._keys is not None:
@@ -76,7 +81,7 @@ class Pool:
                 self._changed.notify_all()
 
     def keys(self) -> Keys:
-        """Return the keys of the three hosts' session, or refuse if there is none yet."""
+        """Return the keys of the hosts' session, or refuse if there is none yet."""
         with self._changed:
             if self._keys is None:
                 raise Unavailable("the hosts have not exchanged keys yet; ask the same question again")
@@ -94,7 +99,7 @@ class Pool:
             self._changed.notify_all()
             return free[0]
 
-    def take(self, session: str, number: int, shape: Shape, patience: float) -> Replicated:
+    def take(self, session: str, number: int, shape: Shape, patience: float) -> Any:
         """Return the noise, once, and drop earlier ones; `AbortedRound` if it can never come."""
 
         def settled() -> bool:
@@ -154,26 +159,25 @@ class Session:
     """One host's part of a session.
 
     Formal guarantee: its name follows from 32 random bytes of each host, so no host that began afresh can be in an
-    earlier one; the keys of its tags are known like shares, key j to the hosts j and j - 1. It changes the pool only
-    while no later attempt was made there.
+    earlier one; the keys of its tags are known like shares, key j to the hosts j and j - 1 of three (two hosts have
+    none). It changes the pool only while no later attempt was made there.
     """
 
     def __init__(self, channel: Channel, assignment: HostAssignment, pool: Pool, attempt: int) -> None:
         """`attempt` is the pool's number for it (`Pool.renew`)."""
         self._channel, self._assignment, self._pool, self._attempt = channel, assignment, pool, attempt
-        keys, self._party = _agree(channel, assignment.terms_hash)
+        keys, self._draw = (_agree_pair if assignment.paired else _agree)(channel, assignment.terms_hash)
         self._number = 0
         pool.begin(attempt, keys)
 
     def draw(self, shape: Shape) -> None:
-        """Draw the next noise; all three hosts do this at once."""
+        """Draw the next noise; all hosts do this at once."""
         self._number += 1
-        noise = draw(self._party, make_recipe(shape.law, shape.exponent), shape.size)
-        self._pool.deposit(self._attempt, self._number, shape, noise)
+        self._pool.deposit(self._attempt, self._number, shape, self._draw(shape))
 
     def lead(self, over: threading.Event) -> None:
         """Keep the pool filled until it is over, as host 0."""
-        others = [i for i in range(MAX_HOSTS) if i != self._channel.index]
+        others = [i for i in range(len(self._assignment.hosts)) if i != self._channel.index]
         while not over.is_set():
             shape = self._pool.wanted()
             if shape is None:
@@ -202,7 +206,10 @@ class Session:
             self.draw(known[called])
 
 
-def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
+Draw = Callable[[Shape], Replicated | Words]  # this host's part of a new noise
+
+
+def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
     """Agree on fresh keys of all kinds, and on a name that nobody chose alone."""
     index, nonce, key = channel.index, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
     before, after = (index + 2) % MAX_HOSTS, (index + 1) % MAX_HOSTS
@@ -213,7 +220,21 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Party]:
     second = channel.receive(after)
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
         raise ExchangeError("hosts: received keys of a wrong length; start again")
-    name = hashlib.sha256(
-        b"parley-session" + terms_hash.encode() + b"".join(nonces[i] for i in range(MAX_HOSTS))
-    ).hexdigest()
-    return Keys(name, key, second), agree_keys(channel)
+    name, party = _session_name(terms_hash, [nonces[i] for i in range(MAX_HOSTS)]), agree_keys(channel)
+    return Keys(name, key, second), lambda shape: draw(party, make_recipe(shape.law, shape.exponent), shape.size)
+
+
+def _agree_pair(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
+    """Agree on a name that neither host chose alone, and begin to draw as a pair."""
+    nonce = os.urandom(KEY_BYTES)
+    channel.send(1 - channel.index, nonce)
+    other = channel.receive(1 - channel.index)
+    if len(other) != KEY_BYTES:
+        raise ExchangeError("hosts: received a name of a wrong length; start again")
+    name = _session_name(terms_hash, [nonce, other] if channel.index == 0 else [other, nonce])
+    pair = agree_pair(channel)
+    return Keys(name, b"", b""), lambda shape: draw_paired(pair, paired_recipe(shape.law, shape.exponent), shape.size)
+
+
+def _session_name(terms_hash: str, nonces: list[bytes]) -> str:
+    return hashlib.sha256(b"parley-session" + terms_hash.encode() + b"".join(nonces)).hexdigest()

@@ -20,6 +20,7 @@ from parley.protocol.stages import Stage
 from parley.terms import PARTY
 
 NOISES_DRAWN_AHEAD = 4  # noises drawn ahead
+DROPPED_NOISE = "a host restarted before the hosts had agreed, and the noise was dropped"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class HostAssignment:
     rounds: int
     ahead: Mapping[Shape, int]
     find: Callable[[int], Turn]
+    paired: bool = False  # whether two hosts draw one noise together
 
     def turn(self, number: int) -> Turn:
         """Return what round `number` is about, or refuse it."""
@@ -50,8 +52,8 @@ class HostAssignment:
 
     @property
     def together(self) -> bool:
-        """Whether the hosts draw one noise together; of two each adds its own."""
-        return len(self.hosts) == MAX_HOSTS
+        """Whether the hosts draw one noise together; else each of two adds its own."""
+        return self.paired or len(self.hosts) == MAX_HOSTS
 
     @property
     def drawn_ahead(self) -> Mapping[Shape, int]:
@@ -84,7 +86,7 @@ def assignment_of(setup: Setup) -> HostAssignment:
         for stage in reversed(setup.part(terms.owners[0].name).stages)
     }
     hosts = tuple(host.name for host in terms.hosts)
-    return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
+    return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, terms.noise.paired)
 
 
 def _shape(stage: Stage) -> Shape:
@@ -212,7 +214,7 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     """
     held = _held(proposals, MAX_HOSTS)
     if len({each.session for each in proposals}) > 1:
-        raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
+        raise AbortedRound(DROPPED_NOISE)
     owners = [
         (name, held[0][name].first, held[1][name].first, held[2][name].first)
         for name in sorted(set(held[0]) & set(held[1]) & set(held[2]))
@@ -221,16 +223,19 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     return _record(proposals[0], proposals[0].session, owners, quorum)
 
 
-def agreed_by_two(proposals: Sequence[Proposal], quorum: int) -> Record:
-    """Return the record of the owners that both hosts hold with one tag, under a joint name; or `AbortedRound`."""
+def agreed_by_two(proposals: Sequence[Proposal], quorum: int, paired: bool = False) -> Record:
+    """Return the record of the owners that both hosts hold with one tag, under a joint name; or `AbortedRound`. Hosts
+    that drew a noise together (`paired`) must be in the session in which they drew it."""
     held = _held(proposals, MAX_HOSTS - 1)
+    if paired and len({each.session for each in proposals}) > 1:
+        raise AbortedRound(DROPPED_NOISE)
     owners = [
         (name, held[0][name].first)
         for name in sorted(set(held[0]) & set(held[1]))
         if held[0][name].tags == held[1][name].tags
     ]
     both = hashlib.sha256("".join(each.session for each in proposals).encode()).hexdigest()
-    return _record(proposals[0], both, owners, quorum)
+    return _record(proposals[0], proposals[0].session if paired else both, owners, quorum)
 
 
 def _held(proposals: Sequence[Proposal], hosts: int) -> list[dict[str, Held]]:

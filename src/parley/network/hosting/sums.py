@@ -145,7 +145,7 @@ class InProcessHosts:
 
     def draw(self, shape: Shape) -> None:
         """Draw one more noise, by the three together."""
-        ends = wires()
+        ends = wires(hosts=len(self.pools))
         if not self._sessions:
             begin = [
                 partial(Session, end, self.assignment, pool, pool.renew())

@@ -16,6 +16,7 @@ from parley.privacy.mechanisms.shared_noise import (
     Recipe,
     SharedNoise,
     make_recipe,
+    noise_variance,
     recipe_scale,
 )
 
@@ -71,15 +72,17 @@ class SharedLaw:
     norm: Norm
     delta: Fraction  # at which it was calibrated
     draws: int = 1  # how many such numbers the sum carries; each alone is enough
+    paired: bool = False  # whether two hosts draw the number together, and each adds a low part
 
     @property
     def sum_variance(self) -> float:
         """Variance of the noise in one coordinate of the sum."""
-        return self.draws * self.recipe.variance / self.units**2
+        return noise_variance(self.recipe, self.draws, self.paired) / self.units**2
 
     def over(self, records: int, sensitivity: float) -> SharedNoise:
         """Return the noise for an owner whose answers are means over `records`."""
-        return SharedNoise(self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm, self.draws)
+        facts = self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm
+        return SharedNoise(*facts, self.draws, self.paired)
 
 
 def shared_law(
@@ -93,6 +96,7 @@ def shared_law(
     rate: float = 1.0,
     pieces: int = 1,
     draws: int = 1,
+    paired: bool = False,
 ) -> SharedLaw:
     """Return the least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
 
@@ -102,7 +106,8 @@ def shared_law(
     `moved`. The law's scale covers it. Where a release is made in parts of which a person moves up to `pieces` (by
     `reach` in all), r is counted that often. Where owners draw records at a `rate`, r is counted twice: a record that
     is drawn or not moves the sum by at most half of `moved`. Each of several `draws` is as large as a single one,
-    because someone who made all others and takes them off is left with one. The total variation of finitely many random
+    because someone who made all others and takes them off is left with one. So is a host that takes off its low part of
+    a `paired` noise. The total variation of finitely many random
     bits is not included: the caller takes it off delta first (`bits_delta`).
 
     >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.from_spans([Span(100, 0.02, 1.0, 1.0)]))
@@ -124,13 +129,14 @@ def shared_law(
     exponent = next(sufficient_exponents, MAX_EXPONENT)
     recipe = make_recipe(kind.law, exponent)
     units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - ROUNDING_SLACK), Fraction(0)))
-    if not (0 < units < math.inf and spans.largest * units + draws * recipe.reach < MAX_SUM):
+    reach = draws * recipe.reach + paired * recipe.low_reach
+    if not (0 < units < math.inf and spans.largest * units + reach < MAX_SUM):
         raise TermsError(
             "privacy.noise: the sum of the answers plus its noise does not fit in 64 bits; use fewer rounds, fewer "
             "parameters or a larger epsilon"
         )
     moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + ROUNDING_SLACK))
-    return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws)
+    return SharedLaw(recipe, units, moved, size, kind.norm, delta, draws, paired)
 
 
 def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:

@@ -23,6 +23,7 @@ from parley.validate import Floats
 WORD_BITS = 64  # binary digits of a threshold
 LADDER_SIGMA, LADDER_LENGTH = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
 UNIFORM_TERMS = 14  # uniform numbers below it; an even number
+PAIRED_LAPLACE_SCALE = 2  # of the small number that two hosts draw together
 ROUNDING_DEVIATION = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
 REACH_BITS = 6  # a geometric number goes up to 2^6 times its scale
 MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
@@ -65,6 +66,26 @@ class Recipe:
         singles = max(sum(w for _, w in self.singles if w > 0), -sum(w for _, w in self.singles if w < 0))
         return singles + self.step * len(self.ladder) + max(sum(self.fair) + self.offset, -self.offset)
 
+    @property
+    def top(self) -> int:
+        """N: a number of this law is N times a small number plus an independent low part (`paired_recipe`)."""
+        return self.step or 2**self.exponent // PAIRED_LAPLACE_SCALE
+
+    @property
+    def low(self) -> "Recipe":
+        """The low part alone; `scale`, `variance` and `distance` stay those of the whole."""
+        return replace(self, ladder=(), singles=tuple(each for each in self.singles if abs(each[1]) < self.top))
+
+    @property
+    def low_variance(self) -> float:
+        """Variance of the low part, rounded up: its numbers are close to uniform below N."""
+        return (UNIFORM_TERMS if self.law == Law.GAUSSIAN else 2) * self.top**2 / 12
+
+    @property
+    def low_reach(self) -> int:
+        """The largest size of the low part."""
+        return self.top * (UNIFORM_TERMS // 2 if self.law == Law.GAUSSIAN else 1)
+
 
 def recipe_scale(law: Law, exponent: int) -> float:
     """Return the scale of the recipe of this size, without making it.
@@ -94,7 +115,7 @@ def laplace_recipe(exponent: int) -> Recipe:
     geometric numbers, P(g) proportional to e^(-g/b). Digit i of one is 1 with probability 1/(1 + e^(2^i/b)),
     independently of the others, because e^(-g/b) is a product over the digits of g."""
     digits = exponent + REACH_BITS
-    bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
+    bits = [_threshold(1 / (1 + exp_decimal(Decimal(2) ** (i - exponent)))) for i in range(digits)]
     b = recipe_scale(Law.LAPLACE, exponent)
     return Recipe(
         law=Law.LAPLACE,
@@ -128,7 +149,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
     3. The independent U are added afterwards.
     """
     n, k = 2**exponent, UNIFORM_TERMS
-    weights, total, thresholds = _discrete_gaussian()
+    weights, total, thresholds = discrete_gaussian()
     blur = 2 * math.exp(-2 * math.pi**2 * ROUNDING_DEVIATION**2) * 1.0001
     tail_mass = float(2 * sum(weights[LADDER_LENGTH + 1 :]) / total)
     return Recipe(
@@ -147,9 +168,9 @@ def gaussian_recipe(exponent: int) -> Recipe:
 
 
 @lru_cache(maxsize=1)
-def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
+def discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
     """Return (weights of 0, 1, 2, ..., the weight of all whole numbers together, thresholds of P(|Y| >= j))."""
-    weights = [_exp(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]
+    weights = [exp_decimal(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]
     total = weights[0] + 2 * sum(weights[1:])
     return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER_LENGTH + 1))
 
@@ -166,6 +187,14 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
     return np.asarray(steps + rng.integers(0, recipe.step, size=(UNIFORM_TERMS, *shape)).sum(axis=0) + recipe.offset)
 
 
+def draw_low_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+    """Draw low parts of this law from one generator, for studies: nothing of this may be released."""
+    if recipe.law == Law.GAUSSIAN:
+        return np.asarray(rng.integers(0, recipe.step, size=(UNIFORM_TERMS, *shape)).sum(axis=0) + recipe.offset)
+    first, second = (rng.geometric(-np.expm1(-1 / recipe.scale), size=shape) - 1 for _ in range(2))
+    return np.asarray(first % recipe.top - second % recipe.top)
+
+
 def draw_secretly(recipe: Recipe, size: int, words: DrawWords = random_words) -> Integers:
     """Draw numbers of the recipe's law from the operating system's random words, for one host's own noise.
 
@@ -178,8 +207,8 @@ def draw_secretly(recipe: Recipe, size: int, words: DrawWords = random_words) ->
     if recipe.ladder:
         steps = _count_thresholds_above(recipe.ladder, words(size))
         total += recipe.step * np.where(words(size) >> np.uint64(WORD_BITS - 1) == 1, -steps, steps)
-        for _ in range(UNIFORM_TERMS):
-            total += (words(size) >> np.uint64(WORD_BITS - recipe.exponent)).astype(np.int64)
+    for _ in range(UNIFORM_TERMS if recipe.fair else 0):
+        total += (words(size) >> np.uint64(WORD_BITS - recipe.exponent)).astype(np.int64)
     return total
 
 
@@ -220,7 +249,7 @@ def _laplace_variance(b: float) -> float:
     return 2 * math.exp(-1 / b) / math.expm1(-1 / b) ** 2
 
 
-def _exp(x: Decimal) -> Decimal:
+def exp_decimal(x: Decimal) -> Decimal:
     return x.exp(_DECIMAL_CONTEXT)
 
 
@@ -230,6 +259,11 @@ def _threshold(probability: Decimal) -> int:
 
 
 MAX_SUM = 2**62  # sums and noise stay below: nothing wraps around
+
+
+def noise_variance(recipe: Recipe, draws: int, paired: bool) -> float:
+    """Return the variance of the noise in a sum, in squared grid units."""
+    return draws * recipe.variance + paired * recipe.low_variance
 
 
 @dataclass(frozen=True)
@@ -243,7 +277,8 @@ class SharedNoise:
     `recipe.distance` in each coordinate: for Laplace moved/scale-DP, for the Gaussian a post-processing of normal noise
     of `scale` on values of L2 sensitivity `moved`. Whoever draws the number must not see the sum (`sharing`). With
     `draws` = 2 the sum carries two such numbers, each drawn by a host of its own; for a host, who knows its own, the
-    sum carries the other one whole.
+    sum carries the other one whole. A `paired` noise is one number that two hosts drew together, plus a second low
+    part: each host knows one of the two (`paired_recipe`), and for it the sum carries one number of the law.
     """
 
     recipe: Recipe
@@ -254,6 +289,7 @@ class SharedNoise:
     sensitivity: float
     norm: Norm
     draws: int = 1
+    paired: bool = False
 
     @property
     def noise_scale(self) -> float:
@@ -268,12 +304,12 @@ class SharedNoise:
     @property
     def sum_variance(self) -> float:
         """Variance of the noise in one coordinate of the sum."""
-        return self.draws * self.recipe.variance / self.units**2
+        return noise_variance(self.recipe, self.draws, self.paired) / self.units**2
 
     @property
     def variance(self) -> float:
         """Variance of the noise in one coordinate of a mean over `records`."""
-        return self.draws * self.recipe.variance / self.factor**2
+        return noise_variance(self.recipe, self.draws, self.paired) / self.factor**2
 
     @cached_property
     def event(self) -> Event:
@@ -296,7 +332,8 @@ class SharedNoise:
 
     def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
         """Draw the noise of a sum in grid units from one generator, for studies: nothing of this may be released."""
-        return np.asarray(sum(draw_plainly(self.recipe, shape, rng) for _ in range(self.draws))).view(np.uint64)
+        drawn = np.asarray(sum(draw_plainly(self.recipe, shape, rng) for _ in range(self.draws)))
+        return (drawn + draw_low_plainly(self.recipe, shape, rng) if self.paired else drawn).view(np.uint64)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """Refuse: an owner alone has no noise here."""
@@ -316,17 +353,20 @@ class SharedNoise:
         of several draws gets its share of the probability; variances of sub-Gaussian numbers add up.
         """
         if self.recipe.law == Law.LAPLACE:
-            return self.draws * (self.recipe.scale * math.log(self.draws * coordinates / probability) + 1) / self.factor
+            whole = self.draws * (self.recipe.scale * math.log(self.draws * coordinates / probability) + 1)
+            return (whole + self.paired * self.recipe.low_reach) / self.factor
         return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
         """Return the norm that noise exceeds with at most this probability (L2: Hsu, Kakade and Zhang 2012)."""
         if self.recipe.law == Law.LAPLACE:
             numbers = self.draws * coordinates
-            return (self.recipe.scale * float(gammainccinv(numbers, probability)) + numbers) / self.factor
+            whole = self.recipe.scale * float(gammainccinv(numbers, probability)) + numbers
+            return (whole + self.paired * coordinates * self.recipe.low_reach) / self.factor
         t = -math.log(probability)
         return self._proxy * math.sqrt(coordinates + 2 * math.sqrt(coordinates * t) + 2 * t) / self.factor
 
     @property
     def _proxy(self) -> float:
-        return float(self.recipe.step) * math.sqrt(self.draws * (LADDER_SIGMA**2 + UNIFORM_TERMS / 4))
+        uniform = (self.draws + self.paired) * UNIFORM_TERMS / 4
+        return float(self.recipe.step) * math.sqrt(self.draws * LADDER_SIGMA**2 + uniform)

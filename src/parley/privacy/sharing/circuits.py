@@ -4,7 +4,7 @@ row of words (a plane: one bit of each of 64 lanes a word). A `Builder` writes a
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 
 import numpy as np
@@ -40,7 +40,7 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
     """Wires `start`, ... = left AND right, then the exclusive ors that they make possible."""
 
     start: int
@@ -55,7 +55,7 @@ class Circuit:
 
     inputs: int
     wires: int
-    rounds: tuple[_Round, ...]
+    rounds: tuple[Round, ...]
     outputs: Rows  # the terms of the first output, then those of the second, ...
     starts: Rows
     flipped: Rows
@@ -119,7 +119,7 @@ class Builder:
                 terms = np.array([[place[t] for t in self._gates[w][1]] for w in group], dtype=np.intp).T
                 sums.append(_Sums(len(place), terms, sum(not self._gates[w][2] for w in group)))
                 place.update({w: len(place) + k for k, w in enumerate(group)})
-            rounds.append(_Round(start, left, right, tuple(sums)))
+            rounds.append(Round(start, left, right, tuple(sums)))
         out = [[place[w] for w in o.wires] or [len(place)] for o in outputs]  # the last row is 0
         return Circuit(
             inputs=self._inputs,
@@ -143,20 +143,32 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
     """
     first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
-    first[-1] = second[-1] = 0
+    flips = [(party.index + k) % HOST_COUNT == 0 for k in (0, 1)]
+    return Replicated(*run_circuit(circuit, [first, second], flips, partial(_conjunctions, party)))
+
+
+def run_circuit(
+    circuit: Circuit,
+    shares: Sequence[Words],
+    flips: Sequence[bool],
+    conjunctions: Callable[[Round, Sequence[Words]], None],
+) -> list[Words]:
+    """Return a host's shares of the outputs' planes. `shares` hold wires and one more row each, with the inputs in
+    front; `conjunctions` fills in a round's ANDs. Who `flips` a share carries the ones of negations."""
+    for share in shares:
+        share[-1] = 0
     for step in circuit.rounds:
-        _conjunctions(party, step, first, second)
+        if step.left.size:
+            conjunctions(step, shares)
         for sums in step.sums:
-            for k, share in enumerate((first, second)):
-                made = share[sums.terms[0]]
-                for terms in sums.terms[1:]:
+            for share, flip in zip(shares, flips, strict=True):
+                made = np.zeros((sums.terms.shape[1], share.shape[1]), dtype=np.uint64)
+                for terms in sums.terms:
                     made ^= share[terms]
-                if (party.index + k) % HOST_COUNT == 0:
+                if flip:
                     made[sums.flipped :] ^= _ALL_LANES
                 share[sums.start : sums.start + len(made)] = made
-    return Replicated(
-        *(_gather(circuit, share, (party.index + k) % HOST_COUNT == 0) for k, share in enumerate((first, second)))
-    )
+    return [_gather(circuit, share, flip) for share, flip in zip(shares, flips, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -186,9 +198,8 @@ def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
     return Output(() if found is None else (found,))
 
 
-def _conjunctions(party: Party, step: _Round, first: Words, second: Words) -> None:
-    if not step.left.size:
-        return
+def _conjunctions(party: Party, step: Round, shares: Sequence[Words]) -> None:
+    first, second = shares
     made = slice(step.start, step.start + step.left.size)
     x, y = first[step.left], first[step.right]
     part = second[step.right]

@@ -62,12 +62,12 @@ class Wire:
                 queue.put(None)
 
 
-def wires(timeout: float = 60.0) -> tuple[Wire, Wire, Wire]:
-    """Return the ends of three hosts' channels within one process, in the order of the hosts."""
+def wires(timeout: float = 60.0, hosts: int = HOST_COUNT) -> list[Wire]:
+    """Return the ends of some hosts' channels within one process, in the order of the hosts."""
     queues: dict[tuple[int, int], SimpleQueue[bytes | None]] = {
-        (i, j): SimpleQueue() for i in range(HOST_COUNT) for j in range(HOST_COUNT) if i != j
+        (i, j): SimpleQueue() for i in range(hosts) for j in range(hosts) if i != j
     }
-    return Wire(0, queues, timeout), Wire(1, queues, timeout), Wire(2, queues, timeout)
+    return [Wire(index, queues, timeout) for index in range(hosts)]
 
 
 class Counted:

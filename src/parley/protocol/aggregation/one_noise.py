@@ -65,6 +65,7 @@ class SharedLaws:
                 question.rate,
                 pieces(self.terms, question),
                 self.terms.noise.draws,
+                self.terms.noise.paired,
             )
         self._laws[stage, epsilon] = self._laws[stage, promised]
         return self._laws[stage, promised]
