@@ -103,5 +103,5 @@ def test_a_file_keeps_its_permissions_and_links_and_pipes_stay_what_they_are(tmp
 def test_a_file_in_a_folder_that_takes_no_new_ones_is_refused_before_work(tmp_path):
     (tmp_path / "model.json").touch()
     tmp_path.chmod(0o500)
-    with pytest.raises(SettingError, match="may not write there"):
+    with pytest.raises(SettingError, match="cannot write this file"):
         require_folder(tmp_path / "model.json")

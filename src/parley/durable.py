@@ -21,7 +21,7 @@ DEFAULT_MODE = 0o666  # less what the account takes away (umask)
 TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - nothing is kept there
 Version = tuple[int, int, int] | None
 
-_SET_STATE = "set PARLEY_STATE to a folder that this account may write to and that outlasts the program"
+_SET_STATE = "set PARLEY_STATE to a permanent folder that this account can write to"
 
 _ADDRESS = re.compile(r"(s3|gs|abfss?):/{1,2}(?=[^/])", re.ASCII)
 
@@ -184,7 +184,9 @@ def state_folder(*parts: str, lasting: bool = False) -> Path:
         and not os.environ.get("PARLEY_STATE")
         and any(folder.is_relative_to(place) for place in TEMPORARY_FOLDERS)
     ):
-        raise StateFolderError(f"{folder}: the state folder is in a temporary folder and would be lost; {_SET_STATE}")
+        raise StateFolderError(
+            f"{folder}: the state folder is in a temporary folder, where Parley could lose its state; {_SET_STATE}"
+        )
     for part in ("", *parts):
         folder /= part
         try:
@@ -215,16 +217,22 @@ def _state_root() -> Path:
 
 def _require_own_folder(folder: Path, about: os.stat_result) -> None:
     if stat.S_ISLNK(about.st_mode):
-        raise StateFolderError(f"{folder}: the state folder is a link; set PARLEY_STATE to the folder itself")
+        raise StateFolderError(
+            f"{folder}: the state folder is a link; set PARLEY_STATE to the folder that the link points to"
+        )
     if not stat.S_ISDIR(about.st_mode):
-        raise StateFolderError(f"{folder}: expected a folder; move the file away or set PARLEY_STATE to another folder")
+        raise StateFolderError(
+            f"{folder}: expected a folder, found a file; move the file away or set PARLEY_STATE to a folder"
+        )
     if about.st_uid != os.geteuid():
         raise StateFolderError(
             f"{folder}: the folder belongs to another account (user {about.st_uid}); set PARLEY_STATE to a folder of "
             f"this account (user {os.geteuid()})"
         )
     if about.st_mode & 0o022:
-        raise StateFolderError(f"{folder}: other accounts may write to this folder; run: chmod go-w {folder}")
+        raise StateFolderError(
+            f"{folder}: other accounts can write to this folder; to prevent this, run: chmod go-w {folder}"
+        )
 
 
 def exposed(path: Path) -> bool:
@@ -268,7 +276,7 @@ def require_store(folder: Path | None) -> None:
         return
     above = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise SettingError(f"--track {folder}: expected a folder to which this account may write")
+        raise SettingError(f"--track {folder}: expected a folder that this account can write to; choose another folder")
 
 
 def require_folder(file: Path | None) -> None:
@@ -282,7 +290,7 @@ def require_folder(file: Path | None) -> None:
         raise SettingError(f"{file}: expected a file, found a folder; give the name of a file")
     plain = not there or file.is_file()  # which is replaced, not written to
     if (there and not os.access(file, os.W_OK)) or (plain and not os.access(folder, os.W_OK)):
-        raise SettingError(f"{file}: this account may not write this file; choose another folder")
+        raise SettingError(f"{file}: this account cannot write this file; choose a file in another folder")
 
 
 UNFINISHED = ".parley-unfinished"
@@ -357,7 +365,10 @@ def _lock(descriptor: int, fresh: Path) -> None:
 def _require_own(descriptor: int, fresh: Path) -> None:
     """Refuse a folder of another account, who could change its content; close it to others."""
     if os.fstat(descriptor).st_uid != os.geteuid():
-        raise SettingError(f"{fresh}: the folder belongs to another account; remove the folder, or choose another name")
+        raise SettingError(
+            f"{fresh}: this temporary folder belongs to another account; remove the folder, or choose another name for "
+            "the snapshot"
+        )
     os.fchmod(descriptor, 0o700)
 
 

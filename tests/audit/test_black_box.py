@@ -63,7 +63,7 @@ def test_the_exact_samplers_that_owners_release_with(case):
     mechanism, a, b, delta, _ = CASES[case]
     # exact samplers take no seed, so the bound may fail once in a thousand million times
     assert parley.audit.lower_bound(release_of(mechanism, safe=True), a, b, 300, delta, confidence=1 - 1e-9) <= 1
-    with pytest.raises(GuaranteeError, match="hosts draw shared noise"):
+    with pytest.raises(GuaranteeError, match="only hosts can draw safe shared noise"):
         release_of(SHARED["laplace"], safe=True)
 
 

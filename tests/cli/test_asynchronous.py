@@ -108,7 +108,7 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
         for text, sentence in (
             ("z=1", "the terms have no owner 'z'"),
             ("a=-1", "a = -1.0"),
-            ("a=1,a=2", "every owner once"),
+            ("a=1,a=2", "each owner only once"),
         ):
             assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)
     assert "plan without learning.staleness" in str(run("forecast", folder / "terms.toml", "--plan").exception)

@@ -21,9 +21,9 @@ def folder(tmp_path, monkeypatch):
 def test_an_audit_is_printed_drawn_and_written(folder):
     run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "4", *WRITTEN)
     assert run.code == 0
-    assert "No attack learned more than the terms allow." in run.out
+    assert "No attack revealed more than the terms allow." in run.out
     assert "search for pairs" in run.out
-    assert "Is there a worse pair" in (folder / "a.html").read_text(encoding="utf-8")
+    assert "Which pair of tables comes closest" in (folder / "a.html").read_text(encoding="utf-8")
     assert "<svg" in (folder / "a.html").read_text(encoding="utf-8")
     assert (folder / "a.png").stat().st_size > 10_000
 
@@ -47,7 +47,7 @@ def test_a_broken_promise_ends_with_another_exit_code(folder):
     with half_the_noise():
         run = typed("audit", "terms.toml", "--runs", "4000", "--seed", "1", "--tries", "0")
     assert run.code == 1
-    assert "Broken: answers of a, b reveal more than the terms allow." in run.out
+    assert "Broken: the answers of a, b reveal more than the terms allow." in run.out
 
 
 def test_mistakes_are_a_sentence(folder):
@@ -115,7 +115,7 @@ def test_what_belongs_to_terms_is_asked_of_them(words, tmp_path):
     (tmp_path / "model.json").touch()
     run = typed("audit", str(tmp_path / "model.json"), *words)
     assert run.code == 2
-    assert f"{words[0]}: expected terms to audit, not a model" in run.said
+    assert f"{words[0]}: allowed only when auditing terms, not a model" in run.said
 
 
 def test_what_liars_can_do_is_printed(folder):
@@ -137,5 +137,5 @@ def test_what_liars_can_do_is_printed(folder):
 def test_options_that_would_do_nothing_beside_lies_are_refused(folder, option):
     run = typed("audit", "terms.toml", "--poison", *option)
     assert run.code == 2
-    assert "--poison: allowed only with terms, without --served and --plot" in run.said
+    assert "--poison: not allowed with --served or --plot" in run.said
     assert not (folder / option[1]).exists()

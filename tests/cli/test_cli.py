@@ -130,14 +130,14 @@ def test_other_terms_do_not_refill_the_ledger(folder):
     (folder / "more.toml").write_text(TERMS.replace("horizon = 10", "horizon = 11"))
     run = typed("train", folder / "more.toml", "--ledgers", folder / "ledgers")
     assert run.code == 2
-    assert "lifetime budget is 1" in run.err
+    assert "lifetime budget is epsilon = 1" in run.err
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("clip = 4.0", "clop = 4.0"), "privacy.clop: unknown key; did you mean 'clip'?"),
-        (("records = 300", "records = 301"), "the terms promise 301 records, but the table has 300"),
+        (("records = 300", "records = 301"), "the terms state 301 records, but the table has 300"),
         (('data = "a.csv"', 'data = "c.csv"'), "c.csv: no such file"),
         (('data = "a.csv"', ""), "owners.a.data: missing"),
         (('"x2"]', '"x3"]'), "column 'x3' is missing"),
@@ -243,9 +243,9 @@ def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
         assert owner["gain"] == pytest.approx(owner["alone"] - owner["personal"])
         assert owner["verdict"] in ("join", "stay", "unsure")
     shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
-    assert "verdict uses only" not in shown
+    assert "verdict is based on only" not in shown
     assert "1 of 2 owners gains significantly with a personal model" in " ".join(shown.split())
-    assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
+    assert "both are missing" in str(CliRunner().invoke(app, ["score", *files]).exception)
     run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
     said = json.loads(run.stdout)
     assert said["saved"] == str(folder / "own.json")
@@ -285,8 +285,8 @@ def test_an_owner_is_told_what_a_score_lets_out(folder):
     owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
     words = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
-        "and one score of the finished model: 3 means over 60 held-out records, with laplace noise for ε = 0.25"
-        in words
+        "You also send one score of the finished model: 3 means over 60 held-out records, with "
+        "laplace noise for ε = 0.25" in words
     )
     plain = parley.Terms.from_toml(TERMS)
     assert "score" not in " ".join(acceptance_summary(owner, owner.prepare(plain), None, relay=False))

@@ -109,7 +109,7 @@ def test_with_one_noise_the_table_says_where_each_owner_stands(folder):
     run = CliRunner().invoke(app, [*options, "--write", str(folder / "agreed.toml"), *drawn])
     assert run.exit_code == 0, run.output
     words = " ".join(run.output.split())
-    assert "what each owner accepts" in words
+    assert "Common ε that each owner prefers and accepts" in words
     assert "the test cost is lowest" in words
     assert all((folder / name).stat().st_size > 10_000 for name in ("s.png", "o.png"))
     agreed = parley.load_terms(folder / "agreed.toml")
@@ -159,7 +159,7 @@ def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_t
         assert wish["worth"] <= wish["most"] * (1 + 1e-9)
         assert f"{wish['name']} " in words
     assert found["a"]["most"] > 0
-    assert "can gain only if its privacy cost is below" in words or "is nearest to joining" in words
+    assert "can gain only if its total privacy cost is below" in words or "is nearest to joining" in words
     joined = json.loads(
         CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout
     )

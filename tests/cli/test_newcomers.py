@@ -92,7 +92,7 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     done = typed("column-stats", "mill.toml", *books)
     assert done.code == 2
     assert "column 'people', row 42" in done.said
-    assert "no owner was asked" in done.said
+    assert "so Parley asked no owner" in done.said
     assert on_disk(tmp_path) == before
     owner = parley.Owner("mill", table)
     agreement = owner.prepare(column_statistics_agreement(parley.load_terms("mill.toml")))
@@ -120,7 +120,7 @@ def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here
     ("changes", "hint"),
     [
         ({"privacy": {"scale_epsilon": 1e-4}}, "would hide all column statistics"),
-        ({"privacy": {"scale_epsilon": 1e-2}}, "would hide most column statistics.*--force asks anyway"),
+        ({"privacy": {"scale_epsilon": 1e-2}}, "would hide most column statistics.*To ask anyway, use --force"),
         ({"model": {"kind": "softmax-regression", "target": "heating"}}, r"model\.categories\.heating"),
         (
             {"model": {"transforms": {"address": "log"}, "bounds": {"elsewhere": (0.0, 1.0)}}},

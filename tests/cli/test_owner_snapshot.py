@@ -89,12 +89,12 @@ def test_a_query_may_stand_in_a_file_and_one_whose_order_will_not_stay_is_warned
     (home / "loans.sql").write_text("\ufeffSELECT id, y,\n  CAST(random() AS INTEGER) AS k FROM loans;\n-- of March\n")
     place = ("owner", "snapshot", "--uri", f"sqlite:{home / 'bank.db'}", "--order-by", "id", "--to", home / "march")
     said = run(*place, "--query-file", home / "loans.sql").stderr.replace("\n", " ")
-    assert "The query calls random(). A key with changing values reorders people" in said
+    assert "The query calls random(). A sort key with changing values reorders people" in said
     assert find_source(home / "march").manifest.query.startswith("SELECT id, y,\n")
     (home / "latin.sql").write_bytes(b"SELECT '\xe4'")
     for wrong, why in [
-        ((), "expected one of the two"),
-        (("--query-file", home / "loans.sql", "--query", QUERY), "expected one of the two"),
+        ((), "both are missing"),
+        (("--query-file", home / "loans.sql", "--query", QUERY), "both are given"),
         (("--query-file", home / "nowhere.sql"), "no such file or folder"),
         (("--query-file", home / "latin.sql"), r"cannot be read \(UnicodeDecodeError\)"),
     ]:
@@ -232,7 +232,7 @@ def test_terms_are_drafted_from_a_query_then_forecast_simulated_and_scored_from_
         run("init", *wrong, *database[:-1], home / "bank-b")
     assert not (home / "bank-b").exists()
     for few in (("--uri", "sqlite:x"), ()):
-        with pytest.raises(SettingError, match=r"expected all four or none|private table, --uri"):
+        with pytest.raises(SettingError, match=r"only some of the four options|private table, --uri"):
             run("init", *how, *few)
 
 
@@ -248,7 +248,7 @@ def test_a_snapshot_with_one_more_column_has_no_budget_of_its_own(home):
     file.write_text(toml_terms(horizon=3, names="a", epsilon=1.0))
     command = ["owner", "accept", file, "--owner", far / "owner.toml", "--yes"]
     with pytest.raises(
-        OtherBooksError, match=r"a/a\.ledger is a ledger for the same table as a's\. That ledger reserved"
+        OtherBooksError, match=r"a/a\.ledger is another ledger for the table of a\. That ledger has reserved"
     ):
         run(*command)
     assert run("owner", "ledger", far / "owner.toml", "--json").stdout.count('"terms"') == 0

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 
-USELESS, MISNAMED = "worse than always predicting the mean", "hold none of the names listed for 'job'"
+USELESS, MISNAMED = "worse than always predicting the mean", "have none of the names listed for column 'job'"
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_a_repetition_is_free_and_says_so(folder, needless):
     again = release(needless)  # without --force: nothing is asked of what was paid for
     assert again.exit_code == 0, again.output
     words = " ".join(again.output.split())
-    assert "Nothing new was spent, because all answers were already stored. Spent before: a ε = 4" in words
+    assert "No new budget was spent, because all answers were already stored. Spent before: a ε = 4" in words
     assert "the model is the same as before" in words
     assert json.loads(release(needless, "--json").stdout)["repeated"]
     assert end_of(folder / "books" / "a.ledger") == before

@@ -264,7 +264,7 @@ def test_what_makes_no_basis_is_refused():
             bent_terms(40, model__basis=basis)
     with pytest.raises(DataError, match="one for each feature"):
         resolve(bent_terms(40, model__basis={"points": [[1.0]], "width": 1.0}), regression_table(3))
-    with pytest.raises(DataError, match="declare bounds of every feature"):
+    with pytest.raises(DataError, match="random points need bounds of every feature"):
         resolve(bent_terms(40, model__bounds=None, privacy__clip=5.0), regression_table(3))
     with pytest.raises(DataError, match="bounds of every feature"):
         resolve(bent_terms(40, model__basis=POLYNOMIAL, model__bounds=None, privacy__clip=5.0), regression_table(3))

@@ -305,7 +305,7 @@ def test_four_hospitals_with_their_missing_cells(missing):
         gaps = [int(d.X[:, [label.endswith("missing") for label in (*preparation.labels, "")]].sum()) for d in designs]
         assert gaps == [6, 782, 273, 698]
     else:
-        with pytest.raises(DataError, match=r"column 'trestbps', row .*: a missing value"):
+        with pytest.raises(DataError, match=r"column 'trestbps', row .*: the value is missing"):
             preparation.design(hospitals[3], "a")
 
 

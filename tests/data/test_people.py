@@ -66,7 +66,7 @@ def test_a_table_whose_people_merged_is_refused_and_nothing_is_answered(tmp_path
     table = pd.DataFrame({"who": ["a", "a", "b", "b", "c"], "x0": 1.0, "x1": 0.0, "x2": 0.0, "y": 1.0})
     terms = make_terms(5, privacy__person="who", privacy__records_per_person=2)
     parley.Owner("a", table).prepare(terms)
-    with pytest.raises(DataError, match=r"the terms promise 5 records, but the table has 3 \(5 before keeping"):
+    with pytest.raises(DataError, match=r"the terms state 5 records, but the table has 3 \(5 before keeping"):
         parley.Owner("a", table.assign(who=["a", "a", "a", "a", "c"])).prepare(terms)
     for name, frame in (("t.csv", table), ("t.parquet", table)):
         (frame.to_csv if name == "t.csv" else frame.to_parquet)(tmp_path / name, index=False)

@@ -84,7 +84,7 @@ def test_bounds_and_categories_of_unknown_columns_are_refused():
 
 def test_records_must_equal_the_rows_found():
     preparation, _ = fit_preparation(make_terms(100))
-    with pytest.raises(DataError, match="the terms promise 100 records, but the table has 99"):
+    with pytest.raises(DataError, match="the terms state 100 records, but the table has 99"):
         preparation.designs(regression_table(99), make_terms(100), "a")
 
 

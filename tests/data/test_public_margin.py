@@ -90,7 +90,7 @@ def test_lines_that_arithmetic_cannot_bear_are_not_read(tmp_path, wrong):
     elif wrong == "a size below 0":
         lines[2, 0] = -1.0
     changed = {"no lines": np.empty(0), "a column less": lines[:, 1:]}.get(wrong, lines)
-    with pytest.raises(DataError, match="needs a valid centre, scale and size"):
+    with pytest.raises(DataError, match="lacks a valid centre, scale or size"):
         MarginLines.from_arrays(prepared.forest.arrays | {"trees.lines": changed}, len(prepared.labels), 1)
 
 
@@ -297,7 +297,7 @@ def test_a_split_may_part_several_names_from_the_others(tmp_path):
     found = MarginForest.from_arrays(forest.arrays, len(prepared.labels), 1)
     np.testing.assert_array_equal(found.indicators(coded), forest.indicators(coded))
     for wrong in (forest.orders[0], forest.orders[:, 1:], np.full_like(forest.orders, np.nan)):
-        with pytest.raises(DataError, match="orders of names"):
+        with pytest.raises(DataError, match="orders the names of categories wrongly"):
             MarginForest.from_arrays(forest.arrays | {"trees.orders": wrong}, len(prepared.labels), 1)
 
 

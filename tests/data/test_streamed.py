@@ -258,26 +258,26 @@ def test_rows_that_this_machine_cannot_hold_are_refused_before_one_is_read(tmp_p
     folder = write_folder(tmp_path / "table", regression_table(ROWS))
     monkeypatch.setattr("os.sysconf", lambda name: 300 if name == "SC_PHYS_PAGES" else 1000)
     assert parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.width == 3
-    with pytest.raises(DataError, match="prepared rows need 0 GB, but this machine has 0 GB; use fewer rows"):
+    with pytest.raises(DataError, match="prepared rows need 0 GB of memory, but this machine has 0 GB; use fewer rows"):
         parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
 
 
 def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     table = regression_table(ROWS)
     folder = write_folder(tmp_path / "table", table)
-    with pytest.raises(DataError, match="promise 100 records, but the table has 13065"):
+    with pytest.raises(DataError, match="state 100 records, but the table has 13065"):
         parley.Owner("a", folder).prepare(make_terms(100))
-    with pytest.raises(DataError, match="cannot be counted per person"):
+    with pytest.raises(DataError, match="cannot count rows per person"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, privacy__person="x0"))
     with pytest.raises(DataError, match="column 'x9' is missing"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
     with pytest.raises(DataError, match="only sums over its rows"):
         parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.in_memory()
     table.loc[9000, "x1"] = np.nan
-    with pytest.raises(DataError, match="counted from row 8002 on: column 'x1', row 1000: a missing value"):
+    with pytest.raises(DataError, match="counted from row 8002 on: column 'x1', row 1000: the value is missing"):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match=r"holds no \.parquet files"):
+    with pytest.raises(DataError, match=r"contains no \.parquet files"):
         len(ParquetFolder(tmp_path / "none"))
     (tmp_path / "none" / "a.parquet").write_text("junk")
     with pytest.raises(DataError, match="cannot be read as parquet"):

@@ -21,11 +21,11 @@ SECRET = "Jane Doe 1969"
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([1.0, float("nan"), 3.0], "column 'a', row 2: a missing value"),
-        ([1.0, 2.0, float("inf")], "column 'a', row 3: an infinity"),
-        ([float("nan")] * 3, r"row 1: a missing value \(and 2 more\)"),
+        ([1.0, float("nan"), 3.0], "column 'a', row 2: the value is missing"),
+        ([1.0, 2.0, float("inf")], "column 'a', row 3: the value is infinite"),
+        ([float("nan")] * 3, r"row 1: the value is missing \(and 2 more\)"),
         (["1", SECRET, "3"], "column 'a', row 2: expected a number"),
-        ([None, "2", "3"], "column 'a', row 1: a missing value"),
+        ([None, "2", "3"], "column 'a', row 1: the value is missing"),
     ],
 )
 def test_bad_cells_are_named_by_column_and_row_never_by_value(cells, message):
@@ -48,7 +48,7 @@ def test_a_missing_column_brings_a_suggestion():
 def test_codes_come_from_the_list_and_strangers_get_the_last_number():
     frame = pd.DataFrame({"home": ["RENT", "OWN", "CASTLE"]})
     assert codes(frame, "home", ["OWN", "RENT"], "bank").tolist() == [1.0, 0.0, 2.0]
-    with pytest.raises(DataError, match="row 2: a missing value"):
+    with pytest.raises(DataError, match="row 2: the value is missing"):
         codes(pd.DataFrame({"home": ["RENT", None]}), "home", ["OWN", "RENT"], "bank")
 
 

@@ -79,7 +79,7 @@ def test_three_classes_get_a_clear_word_and_no_value(tmp_path):
 def test_a_missing_target_is_refused_whatever_the_policy():
     for model in ({"positive": "sick"}, {}):
         made, _ = preparation(missing="fill", bounds={f"x{j}": [-3, 3] for j in range(3)}, **model)
-        with pytest.raises(DataError, match="column 'y', row 2: a missing value"):
+        with pytest.raises(DataError, match="column 'y', row 2: the value is missing"):
             made.target(frame([1, None, 0, 1]), "a")
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_nobody_has_is_warned_of_and_a_near_one_refused(tmp_path):
     owner = parley.Owner("a", frame(["sick", "well", "sick", "well"]))
     found = [warning for warning in find_warnings(owner, owner.prepare(terms)) if warning.about == "model.positive"]
     assert len(found) == 1
-    assert "Every record of your table counts as 0" in found[0].sentence
+    assert "The target of every record in your table counts as 0" in found[0].sentence
     assert not [
         d for d in find_warnings(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"
     ]

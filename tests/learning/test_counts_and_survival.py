@@ -208,7 +208,7 @@ def test_commands_write_terms_and_draw_curves(tmp_path):
     parley.train(terms_of("counts", 400), owners[:1], replicates=1, seed=0).model.save(tmp_path / "model.json")
     refused = CliRunner().invoke(app, ["predict", *map(str, asked)])
     assert isinstance(refused.exception, SettingError)
-    assert "expected a model of kind survival" in str(refused.exception)
+    assert "use a model of kind survival" in str(refused.exception)
 
 
 @pytest.mark.parametrize("kind", ["counts", "lives"])

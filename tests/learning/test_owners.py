@@ -98,7 +98,9 @@ def test_other_books_of_any_owner_are_found_before_a_ledger_is_made(tmp_path, ta
     assert [(each.owner, each.ledger, each.same, each.reserved[0]) for each in found] == [
         (name, tmp_path / "first" / f"{name}.ledger", True, 1) for name in "ab"
     ]
-    with pytest.raises(OtherBooksError, match=r"first/a\.ledger is a ledger for the same table.*--other-books REASON"):
+    with pytest.raises(
+        OtherBooksError, match=r"first/a\.ledger is another ledger for the table of.*--other-books REASON"
+    ):
         accepting_owners(again, second, 3.0, None)
     assert not second.exists()
     assert other_books_here(again, tmp_path / "first") == []
@@ -116,7 +118,7 @@ def test_two_owners_of_the_same_people_are_refused_unless_the_terms_say_that_rec
     """In another order they are not the same file."""
     regression_table(60).sample(frac=1, random_state=1).to_csv(tables["b"], index=False)
     terms = make_terms(60, 60).changed(owners={name: {"data": file} for name, file in tables.items()})
-    with pytest.raises(OtherBooksError, match=r"a\.ledger is a ledger for the same table as b's"):
+    with pytest.raises(OtherBooksError, match=r"a\.ledger is another ledger for the table of b"):
         accepting_owners(terms, tmp_path / "ledgers", 3.0, None)
     assert not (tmp_path / "ledgers").exists()
     for horizon in (2, 3):  # by later terms, too

@@ -126,7 +126,9 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     assert "b: round 1 is over for this peer, which stores rounds from 5 on. Put the latest checkpoint back" in str(
         lost
     )
-    assert "round 6: not all neighbours replied within 1 s, and the terms stop the run: a: " in str(waited)
+    assert "round 6: not all neighbours replied within 1 s, so the run stops (learning.straggler = 'stop'): a: " in str(
+        waited
+    )
     for file in ring.folder.glob("*.checkpoint*"):
         file.unlink()
     ring.deadline = 20.0
@@ -155,11 +157,11 @@ def numbers(words, change):
     [
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)),
-            r"b: the message of round 1, step 0 has numbers that are not finite",
+            r"b: the message of round 1, step 0 contains numbers that are not finite",
         ),
         (
             lambda w: numbers(w, lambda v: v.__setitem__(0, 1e300)),
-            r"b: the message of round 1, step 0 has numbers that are not finite, or are beyond",
+            r"b: the message of round 1, step 0 contains numbers that are not finite, or are larger than",
         ),
         (lambda w: setattr(w, "data", w.data[8:]), r"b: expected 1 x 3 numbers in the message of round 1, step 0"),
         (lambda w: setattr(w, "rows", 2), r"b: expected 1 x 3 numbers"),
@@ -208,7 +210,7 @@ def test_words_that_no_message_carries_are_refused_before_the_first_round(made, 
     ring = made(5, "star")
     monkeypatch.setattr("parley.network.peering.neighbourhood.MAX_MESSAGE_BYTES", 1024 + 8 * 3 * 3)
     for name in "ab":  # the hub passes on four points, and a leaf hears them
-        with pytest.raises(Malformed, match="4 vectors of 3 numbers are longer than a message may be"):
+        with pytest.raises(Malformed, match="4 vectors of 3 numbers do not fit into a message"):
             prepare_peer(ring.terms, name, tmp_path / "kept")
 
 
@@ -221,5 +223,5 @@ def test_terms_with_a_centre_have_no_peers(made, tmp_path):
         prepare_peer(centre, "a", tmp_path / "kept")
     (ring.folder / "a.checkpoint").write_text("{}")
     run = prepare_peer(ring.terms, "a", ring.folder / "a.checkpoint")
-    with pytest.raises(SettingError, match="--resume continues it"):
+    with pytest.raises(SettingError, match="continue that run with --resume"):
         run.begin(resume=False)

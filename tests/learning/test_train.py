@@ -212,7 +212,7 @@ def test_relative_fitness_does_not_drown_in_large_targets():
 
 
 def test_owners_must_be_those_of_the_terms_with_the_same_columns():
-    with pytest.raises(TermsError, match="as in the terms; got"):
+    with pytest.raises(TermsError, match="as in the terms, found"):
         parley.train(make_terms(200, 200), owners(200))
     with pytest.raises(SettingError, match="a different name for each owner"):
         parley.train(make_terms(200), owners(200) * 2)

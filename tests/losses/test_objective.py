@@ -44,5 +44,5 @@ def test_what_is_not_learned_by_gradients_has_none(kind):
     assert isinstance(objective, Objective)
     assert not isinstance(objective, EmpiricalRisk)
     context = Context(SimpleNamespace(model=SimpleNamespace(kind="plant")), None, None, objective)
-    with pytest.raises(GuaranteeError, match="plant is not trained by gradients of records"):
+    with pytest.raises(GuaranteeError, match="'plant': this model is not trained by gradients of records"):
         context.risk  # noqa: B018

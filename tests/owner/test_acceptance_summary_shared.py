@@ -33,10 +33,10 @@ def accepting(tmp_path, terms, name="bank-2"):
 def test_it_names_the_hosts_what_they_are_besides_and_who_could_read_the_answers(tmp_path):
     owner, agreement = accepting(tmp_path, make_terms())
     said = " ".join(acceptance_summary(owner, agreement))
-    assert "Your exact sum, without noise, is split into three shares" in said
+    assert "You split each exact sum, without noise, into three shares" in said
     assert all(name in said for name in ("bank-0", "bank-1", "notary"))
     assert "Any two hosts together can read your exact sum" in said
-    assert "share one noise, so the smallest ε of all owners applies (yours was 3)" in said
+    assert "share one noise, so the smallest ε of all owners applies (the terms give you ε = 3)" in said
     assert "hosts" in {warning.about for warning in find_warnings(owner, agreement)}
 
 

@@ -33,7 +33,7 @@ def said(owner, terms):
 def test_shared_terms_say_that_the_exact_sum_leaves_and_who_can_read_it(owner):
     terms = shared_terms(["a", "notary", "learner"])
     words = " ".join(said(owner, terms))
-    assert "is split into three shares, and each host receives two of the shares. You send nothing else." in words
+    assert "into three shares, and send two of the shares to each host. You send nothing else." in words
     assert "The hosts are a (an owner), notary and learner (the learner)." in words
     assert "Any two hosts together can read your exact sum" in words
     assert "with laplace noise. You send nothing else." not in words
@@ -54,8 +54,9 @@ def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tm
     books = parley.Ledger(tmp_path / "a.ledger", lifetime=3.0, lifetime_delta="1e-5")
     words = " ".join(said(parley.Owner("a", regression_table(300), ledger=books), terms))
     books.close()
-    smallest = "All owners share one noise, so the smallest ε of all owners applies (yours was 2)"
-    assert f"ε = 0.25, δ = 1e-06. {smallest}" in words
+    smallest = "All owners share one noise, so the smallest ε of all owners applies (the terms give you ε = 2)"
+    assert "ε = 0.25, δ = 1e-06 (replace-one) for " in words
+    assert smallest in words
     assert "These terms cost ε = 0.25." in words
 
 

@@ -269,7 +269,7 @@ def test_nor_is_another_name_of_it_or_a_copy(tmp_path, kind):
     else:
         (tmp_path / "b").mkdir()
         public = tmp_path / "b" / ".." / "a.csv"
-    with pytest.raises(DataError, match="own table, part of it or a copy"):
+    with pytest.raises(DataError, match="own table, a part or a copy of the table"):
         parley.Owner("a", tmp_path / "a.csv").prepare(make_terms(50, model__public=str(public)))
     public.unlink()
     regression_table(50, seed=1).to_csv(tmp_path / "public.csv", index=False)
@@ -288,7 +288,7 @@ def test_nor_are_files_of_a_streamed_table(tmp_path):
     (tmp_path / "inside.csv").symlink_to(folder / "old" / "c.csv")
     regression_table(9).to_csv(folder / "old" / "c.csv", index=False)
     for public in ("link.parquet", "copy.parquet", "inside.csv", "table/a.parquet", "table/old/c.csv"):
-        with pytest.raises(DataError, match="own table, part of it or a copy"):
+        with pytest.raises(DataError, match="own table, a part or a copy of the table"):
             parley.Owner("a", folder).prepare(make_terms(50, model__public=str(tmp_path / public)))
     regression_table(9).to_csv(tmp_path / "public.csv", index=False)
     parley.Owner("a", folder).prepare(make_terms(50, model__public=str(tmp_path / "public.csv")))
@@ -297,7 +297,7 @@ def test_nor_are_files_of_a_streamed_table(tmp_path):
 def test_the_promised_number_of_records_is_checked_whatever_was_prepared_before():
     owner = parley.Owner("a", regression_table(3))
     owner.prepare(make_terms(3, model__holdout=0.5))
-    with pytest.raises(DataError, match="promise 4 records"):
+    with pytest.raises(DataError, match="state 4 records"):
         owner.prepare(make_terms(4, model__holdout=0.5))
 
 

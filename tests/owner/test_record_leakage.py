@@ -91,7 +91,7 @@ def test_what_is_promised_to_an_owner_as_a_whole_is_said_of_its_table(tmp_path):
     explain = ["budget", "explain", "--terms", str(tmp_path / "terms.toml")]
     assert json.loads(CliRunner().invoke(app, [*explain, "--json"]).stdout)["adjacency"] == "replace-one-owner"
     said = " ".join(CliRunner().invoke(app, explain).stdout.split())
-    assert "Neighbours: replace-one-owner" in said
+    assert "Neighbouring tables: replace-one-owner" in said
     assert "person" not in said
 
 

@@ -116,7 +116,7 @@ def test_costs_of_training_and_score_add_up():
 def test_a_round_that_no_stage_has_is_out_of_order(number):
     part = resolve(make_terms(120, **SCORED)).part("a")
     with pytest.raises(
-        OutOfOrder, match=f"round {number}: the terms do not ask a for anything in this round; the last round is 11"
+        OutOfOrder, match=f"round {number}: the terms have no question for a in this round; the last round for a is 11"
     ):
         part.stage(number)
 
@@ -178,7 +178,7 @@ def test_an_owner_out_of_turn_is_not_asked_and_does_not_answer(tmp_path):
 
     ask(1)
     for k in (2, 3, 5, 8):
-        with pytest.raises(OutOfOrder, match="do not ask b for anything in this round; the last round is 7"):
+        with pytest.raises(OutOfOrder, match="have no question for b in this round; the last round for b is 7"):
             ask(k)
     ask(7)
     with pytest.raises(OutOfOrder, match="no further round"):

@@ -21,7 +21,7 @@ from parley.terms import write_terms
 
 PUBLIC, OWNED = 300, 600
 SIZE = {"count": 12, "leaves": 4, "rate": 0.3, "rows": 1.0}
-REFUSED = "they were not grown on it as model.trees says"
+REFUSED = "were not grown on the public sample with the settings of model.trees"
 
 
 def bumps(rows, seed):
@@ -85,7 +85,7 @@ def refusal(work, *given):
 
 def test_training_refuses_what_the_forecast_refuses_in_the_same_words(hostile, bank):
     said = refusal(parley.forecast, hostile)
-    assert said.startswith("model.preparation: the trees of this file cost ")
+    assert said.startswith("model.preparation: the pinned trees cost ")
     assert refusal(lambda: parley.train(hostile, [bank], seed=1)) == said
 
 
@@ -152,7 +152,7 @@ def test_honest_trees_are_judged_by_the_folds_without_which_every_class_has_rows
 
 def test_where_too_few_folds_are_left_that_is_said(tmp_path):
     terms = pin(unpinned(tmp_path, rare(PUBLIC, 40), kind="softmax-regression"), tmp_path / "trees.json")
-    assert "too few rows, of all or of a class, to judge" in tree_folds.worse_trees(
+    assert "too few rows, in total or of a class, to compare" in tree_folds.worse_trees(
         resolve(other_file(terms, "threshold", nearly))
     )
 
@@ -162,6 +162,6 @@ def test_trees_of_a_public_target_that_never_changes_are_judged_without_a_ratio(
     kind = {"kind": "linear-regression", "bounds": {"y": [0.0, 2.0]}}
     terms = pin(unpinned(tmp_path, public, **kind), tmp_path / "trees.json")
     said = tree_folds.worse_trees(resolve(other_file(terms, "values", lambda values: values + 0.5)))
-    assert said.startswith("the trees of this file cost more on the public sample than trees")
+    assert said.startswith("the pinned trees cost more on the public sample than trees")
     rounded = other_file(terms, "values", lambda values: values + 1e-15)
     assert tree_folds.worse_trees(resolve(rounded)) is None

@@ -39,13 +39,13 @@ def test_the_page_says_what_was_tried_and_learned_and_where_it_ends(audit, terms
     page = audit_page(audit, terms)
     for part in ("0.723", "5,000", "but not noise for 2 times the budget", "add up to at least 0.537", "<svg"):
         assert part in page
-    for part in ("replace-one", "no real record was read", "does not prove privacy", "12 seconds"):
+    for part in ("replace-one", "the audit read no real record", "does not prove privacy", "12 seconds"):
         assert part in page
 
 
 def test_a_broken_claim_is_named_and_repeated_noise_has_no_number(audit):
     broken = replace(audit, verdicts=(replace(ONE, lower_bound=float("inf"), noise_repeats=True), *audit.verdicts[1:]))
-    assert words.headline(broken) == "Broken: answers of a reveal more than the terms allow."
+    assert words.headline(broken) == "Broken: the answers of a reveal more than the terms allow."
     assert words.owner_rows(broken)[1][3:] == ["any", "0.000", "NO"]
     assert broken.to_json()["owners"][0]["lower_bound"] is None
     assert not any("the true ε is at least" in sentence for sentence in words.learned(broken))
@@ -73,7 +73,7 @@ def test_a_pair_that_a_search_found_is_said(audit, terms):
     broken = replace(audit, search=(replace(found, share=math.inf),))
     assert not broken.holds
     assert words.search_rows(broken)[1][3:] == ["no number", "NO"]
-    assert words.headline(broken).startswith("Broken: an answer of a distinguishes one pair of tables")
+    assert words.headline(broken).startswith("Broken: an answer of a reveals more about one pair of tables")
 
 
 def test_an_audit_without_power_says_so_and_many_owners_are_a_line(audit):

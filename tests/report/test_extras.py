@@ -22,7 +22,8 @@ needy = {
 for command, extra in needy.items():
     error = CliRunner().invoke(app, command.split()).exception
     assert isinstance(error, SettingError), (command, error)
-    assert str(error) == f"this command needs the extra '{extra}': pip install 'parley-dp[{extra}]'", error
+    expected = f"this command needs the extra '{extra}'; install the extra: pip install 'parley-dp[{extra}]'"
+    assert str(error) == expected, error
 assert CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1"]).exit_code == 0
 assert CliRunner().invoke(app, ["man", "--to", "pages"]).exit_code == 0
 """

@@ -57,7 +57,7 @@ def test_sentences_say_what_the_numbers_say():
     assert "right for 2 of 4 owners" in said
     assert "for 1 of 4 owners (significantly for 1) and is significantly worse for 1" in on_held_out(STORY)
     assert (
-        "saves 3.2% of the error on average. The public model saves more than the price for 2 of 4"
+        "saves 3.2% of the error on average. The public model saves more than the price of joining for 2 of 4"
         in without_anybody(STORY)
     )
     assert "need no joint model" in large_owners_sentence(Chapter(None, None, (QUIET,)))
@@ -85,7 +85,7 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
     )
     sentence = forecast_sentence(expected, [0.05] * 3)
     assert "worth its price for 2 of 3 owners. For large, with 20,000 rows, joining is not" in sentence
-    assert "The verdicts are 1 join, 1 unsure and 1 stay." in sentence
+    assert "The verdict is join for 1 owner, unsure for 1 and stay for 1." in sentence
     rows = forecast_rows(expected, [0.05] * 3)
     assert [row[-1] for row in rows[1:]] == ["yes", "yes", "no"]
     assert rows[1][2:4] == ["8.0%", "4.0% to 8.0%"]
@@ -110,7 +110,7 @@ def test_a_bargain_says_who_stays_out_and_what_brings_it_in():
     assert "2 of 3 owners join, but not large" in said
     assert "3 of 3 owners join at ε = 0.2 (replace-one)" in said
     assert "(replace-one-owner)" in " ".join(bargain(free, deal(names, names, unit="owner"), "large"))
-    assert "The contracts cost $462, $435 of it to large" in said
+    assert "The contracts cost $462, of which large receives $435" in said
     assert "no coalition is stable" in bargain(nobody, paid, "large")[0]
     assert "still does not join" in bargain(nobody, free, "large")[1]
 

@@ -24,8 +24,8 @@ def test_a_ring_shows_no_column_that_nobody_can_fill():
         ["a", "60", "1", "4"],
         ["b", "60", "1", "4"],
     ]
-    assert ring_line(result, "a").startswith("a spent ε = 1. The other owners do not share what they spent")
-    assert ring_line(result, "b").startswith("The other owners do not share")
+    assert ring_line(result, "a").startswith("a spent ε = 1. The other owners do not report how much budget they spent")
+    assert ring_line(result, "b").startswith("The other owners do not report")
 
 
 def test_who_has_held_out_rows_is_told_how_to_judge():

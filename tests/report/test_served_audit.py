@@ -23,7 +23,7 @@ def test_what_holds_says_so_and_what_would_have_been_noticed():
     assert "started once" not in said
     assert "The daemon started once" in " ".join(served_sentences(replace(SOUND, tables=1)))
     few = " ".join(served_sentences(replace(SOUND, guesses=Guesses(4, 2, 2), noise=None, repeats=None)))
-    assert "to prove anything; use more tables" in few
+    assert "to prove anything; use more audit tables" in few
     assert "the records in 2 tables" in few
     assert "the audit could not check the noise distribution" in few
     assert "the audit could not check whether noise repeats" in few

@@ -50,7 +50,7 @@ def test_a_forecast_is_shown_with_its_owners_and_verdicts(forecast):
     assert said.startswith(("Join", "Unsure", "Stay"))
     assert "Expected relative fitness" in said
     shown = figure(forecast)
-    assert "expected to be better off together" in repr(shown)
+    assert "Owners expected to gain by joining" in repr(shown)
     assert shown._repr_png_().startswith(b"\x89PNG")
 
 
@@ -89,9 +89,9 @@ def test_names_are_no_markup(terms):
 
 def test_what_cannot_be_shown_is_refused(terms):
     for show in (summary, figure):
-        with pytest.raises(SettingError, match="expected"):
+        with pytest.raises(SettingError, match="give "):
             show(pd.DataFrame())
-    with pytest.raises(SettingError, match="expected a result of forecast"):
+    with pytest.raises(SettingError, match="give a result of forecast"):
         figure(terms)
 
 

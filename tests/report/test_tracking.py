@@ -198,7 +198,10 @@ def test_tasks_that_train_as_prediction_does_are_kept_too(tmp_path, terms, table
 
 def test_what_is_for_an_owners_eyes_or_of_another_task_is_not_kept(home, tmp_path):
     for command, why in [
-        (("forecast", home / "terms.toml", "--inside", home / "a.csv", "--owner", "a"), "never saves this output"),
+        (
+            ("forecast", home / "terms.toml", "--inside", home / "a.csv", "--owner", "a"),
+            "never saves a forecast from private rows",
+        ),
         (("train", home / "terms.toml"), "expected a folder"),
     ]:
         store = tmp_path / "runs" if "--inside" in command else home / "terms.toml"

@@ -53,7 +53,7 @@ def test_a_proposal_is_refused_by_keys_and_a_hostile_one_runs_nothing(tmp_path):
         assert HOSTILE in page.inner_text("table")
         checked(page, "inbox", tmp_path)
         page.click(f"text={lapsed.hash[:8]}")
-        page.wait_for_selector("text=was not kept")
+        page.wait_for_selector("text=does not contain the text of these terms")
         assert page.locator("form").count() == 0
         checked(page, "lapsed", tmp_path)
         page.goto(f"{base}/inbox")

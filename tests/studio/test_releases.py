@@ -142,7 +142,7 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=books&lifetime=3").text
     assert "What it spends" in page
     assert "north" in page
-    assert "neither after a restart nor under another agreement" in page
+    assert "not even after a restart or under another agreement" in page
     for wrong in ({}, {"agreed": "off"}, {"agreed": "on", "where": "x"}, {"agreed": "on", "ledgers": "../books"}):
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
@@ -166,8 +166,8 @@ def test_the_first_page_says_all_that_is_spent_and_made_and_makes_nothing(client
     page = client.get("/train/release", params={**place, "lifetime": "3"}).text
     assert "<td>400</td><td>1</td><td>1e-07</td>" in page
     assert "gives almost no protection" not in page
-    assert "These ledgers will be created in books: north.ledger, south.ledger." in page
-    assert "Each has a lifetime budget of ε = 3, δ = 1e-06, which can never be changed." in page
+    assert "Parley will create these ledgers in books: north.ledger, south.ledger." in page
+    assert "Each ledger will have a lifetime budget of ε = 3, δ = 1e-06, which can never be changed." in page
     assert "need a lifetime" in client.get("/train/release", params={**place, "lifetime": "0.25"}).text
     assert (folder / "books" / "north.ledger").read_bytes() == b""
     assert not (folder / "books" / "south.ledger").exists()
@@ -181,15 +181,15 @@ def test_another_folder_of_ledgers_for_the_same_tables_is_said_before_a_release(
     words = ["train", str(folder / "terms.toml"), "--force", "--lifetime", "2", "--ledgers"]
     first = CliRunner().invoke(parley, [*words, str(folder / "books")])
     assert first.exit_code == 0, first.output
-    assert "same table" not in first.stderr
-    assert "These ledgers will be created" in first.stderr
+    assert "another ledger" not in first.stderr
+    assert "Parley will create these ledgers" in first.stderr
     page = client.get("/train/release?file=terms.toml&where=here&ledgers=fresh&lifetime=3").text
     said = (
-        "books/north.ledger is a ledger for the same table as north's. That ledger reserved ε = 1, δ = 0, and "
-        "ε = 1 of it is spent"
+        "books/north.ledger is another ledger for the table of north. That ledger has reserved ε = 1, δ = 0, and has "
+        "spent ε = 1."
     )
     assert said in html.unescape(page)
-    assert "same table" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
+    assert "another ledger" not in client.get("/train/release?file=terms.toml&where=here&ledgers=books").text
     again = CliRunner().invoke(parley, [*words, str(folder / "deep" / "fresh")])
     assert isinstance(again.exception, OtherBooksError)
     assert not (folder / "deep").exists()
@@ -205,8 +205,8 @@ def test_other_terms_than_were_shown_are_not_spent_by(client, folder, started, a
     read = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
     (folder / "terms.toml").write_text(clinic_terms().replace("epsilon = 1.0", "epsilon = 2.0"))
     said = release(client, **read, agreed="on", **anyway).text
-    assert "were expected; review the changed file" in said
-    assert "were expected" in client.get("/train/release/foreseen", params=read).text
+    assert "expected the terms" in said
+    assert "Review the changed file" in client.get("/train/release/foreseen", params=read).text
     assert "expect: missing" in release(client, agreed="on", expect="").text
     assert started == []
     again = shown(client, file="terms.toml", where="here", ledgers="books", lifetime="3")
@@ -222,7 +222,7 @@ def test_a_command_spends_nothing_by_other_terms_than_it_was_told_to_expect(fold
         ["--owners", str(folder / "none.toml")] if command == "learner run" else ["--ledgers", str(folder / "books")]
     )
     for digits, said in (
-        ("0" * 64, "review the changed file"),
+        ("0" * 64, "Review the changed file"),
         ("0" * 7, "the first 8 to 64 digits"),
         ("", "8"),
     ):

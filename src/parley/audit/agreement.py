@@ -86,7 +86,8 @@ def search_elsewhere(environment: Mapping[str, str], terms: Terms, name: str, tr
     )
     if ran.returncode:
         raise ParleyError(
-            f"the search with another processor instruction set ended with code {ran.returncode}; run the audit again"
+            f"the audit's search under another processor instruction set failed with exit code {ran.returncode}; run "
+            "the audit again"
         )
     return [Searched(**each) for each in json.loads(ran.stdout)]
 
@@ -235,7 +236,7 @@ def audit_terms(
     controls: dict[int, bool] = {}
     name = terms.owners[0].name
     for factor in CONTROL_FACTORS:
-        says(f"with noise for {factor} times the budget")
+        says(f"attacking noise for {factor} times the budget, as a control")
         caught = _detects_less_noise(terms, name, factor, verdict_by_owner[name].runs, next(seeds), each, progress)
         if caught is not None:
             controls[factor] = caught
@@ -243,11 +244,11 @@ def audit_terms(
             break
     score = None
     if scored:
-        says(f"attacking the score of {name}")
+        says(f"attacking the released score of {name}")
         score = replace(audit_owner(terms, name, runs, next(seeds), each, progress, stage=1), confidence=confidence)
     setup = resolve(terms)
     if terms.noise.hosts:
-        says("attacking the views of hosts")
+        says("attacking what each host sees")
     hosts = audit_hosts(terms, HOST_DRAWS, seed, each) if terms.noise.hosts else ()
     verdicts = tuple(verdict_by_owner[part.name] for part in terms.owners)
     exact = (*exact_verdicts(setup, name), *size_verdicts(setup.part(name).stages))
@@ -261,10 +262,10 @@ def _searched(
 ) -> Iterator[Searched]:
     if not tries:
         return
-    says("searching pairs of tables")
+    says("searching for the pair of tables that answers reveal most")
     yield from search_owner(setup, name, tries, seed, progress)
     if tries >= TRIALS_DIVISOR:
-        says("searching with this processor's other instruction sets")
+        says("repeating the search with this processor's other instruction sets")
         yield from search_with_others(setup.terms, name, tries // TRIALS_DIVISOR, seed, progress)
 
 

@@ -288,7 +288,10 @@ def _smallest_tables(setup: Setup, name: str, others: list[str]) -> RunTables:
             continue
         break
     else:
-        raise TermsError(f"{name}: the audit needs a table of at most the agreed size, but these terms allow none")
+        raise TermsError(
+            f"{name}: these terms allow none of the table sizes that the audit can attack, up to the agreed number of "
+            "records"
+        )
     base, a, b = _farthest_canaries(search, agreement)
 
     def table(unit: Unit) -> Table:

@@ -31,8 +31,8 @@ def require_audited_unit(terms: Terms) -> None:
     terms.require_release()
     if terms.privacy.unit == OWNER_UNIT:
         raise TermsError(
-            "privacy.unit: expected 'record'; an audit replaces one person's rows, which says little about a promise "
-            "for a whole table"
+            "privacy.unit: expected 'record'; an audit replaces one person's rows and cannot test a promise for a "
+            "whole table"
         )
 
 

@@ -228,7 +228,9 @@ def lower_bound(
     """
     value_a, value_b = finite(a, "a"), finite(b, "b")
     if value_a.shape != value_b.shape:
-        raise SettingError("a, b: expected exact values of the same shape")
+        raise SettingError(
+            f"a, b: expected exact values of the same shape, found shapes {value_a.shape} and {value_b.shape}"
+        )
     draws = whole(draws, "draws")
     check_confidence(delta, confidence)
     direction = value_b - value_a
@@ -265,7 +267,7 @@ def release_of(mechanism: Mechanism | Geometric | Stable | Exponential | SharedN
     if isinstance(mechanism, SharedNoise):
         if safe:
             raise GuaranteeError(
-                "safe: hosts draw shared noise, so this function offers only the noise of studies; set safe to False"
+                "safe: only hosts can draw safe shared noise; set safe to False for the fast noise of simulations"
             )
         return _sums(mechanism)
     kind = mechanism

@@ -365,9 +365,7 @@ def plant(terms: Terms, name: str, most: int | None = None) -> PlantedPairs:
     """Place as many pairs as can be scored one by one, at most `most`, in an owner's table."""
     require_audited_unit(terms)
     if terms.task != PREDICTION or terms.noise.summed:
-        raise TermsError(
-            "terms: this audit needs terms that predict a column and in which each owner adds its own noise"
-        )
+        raise TermsError("terms: expected terms that predict a column, with privacy.noise = 'each-owner'")
     return PlantedPairs.find(resolve(terms), name, most)
 
 

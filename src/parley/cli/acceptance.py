@@ -10,16 +10,22 @@ from parley.durable import exposed
 from parley.report.terminal import console, errors_console, print_json, warn
 from parley.terms.file import TermsWarning
 
-TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The agreed terms file.")]
+TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file to read and accept.")]
 Certificate = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Learner's certificate: only the certificate's key may ask questions, even after renewal."
+        metavar="FILE", help="Learner's certificate: only the holder of the certificate's key may ask questions."
     ),
 ]
-Peer = Annotated[bool, typer.Option("--peer", help="With gossip terms: answer only this owner's own peer.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; a person has read and approved the terms.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and the summary on stderr.")]
+Peer = Annotated[
+    bool, typer.Option("--peer", help="With gossip terms: answer questions only from this owner's own peer.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Accept without confirmation, because a person has read and approved the terms.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout, and the terms' summary on stderr.")
+]
 
 
 class Acceptable(Protocol):
@@ -42,8 +48,9 @@ def warn_if_exposed(folder: Path) -> None:
 def show_certificates_next(folder: Path, name: str) -> None:
     """Print the next steps: where certificates go, and how to make the key."""
     console.print(
-        f"Next, make the key, which never leaves this folder: parley certs request {name} --out {folder}\n"
-        f"Then put ca.crt, ca.crl and {name}.crt into the folder.",
+        f"Next, run parley certs request {name} --out {folder} to make {name}'s key, which stays in this folder.\n"
+        f"Then send {folder / name}.csr to the certificate authority, and put ca.crt, ca.crl and {name}.crt from the "
+        f"authority into {folder}.",
         soft_wrap=True,
     )
 

@@ -99,25 +99,26 @@ PART_BY_COMMAND = {
     "demo": Part(
         "cli.demo",
         "demo",
-        "Forty credit unions decide whether to train together: who gains, who must be paid, the result, and a report.",
+        "Show how forty credit unions decide whether to train together: who gains, who must be paid, and the result.",
     ),
     "init": Part(
         "cli.init",
         "init_command",
-        "Write terms for existing tables, and plan how to spend the budgets. The command reads column names, kinds and "
-        "row counts from private tables.",
+        "Write terms for existing tables, and plan how to spend the owners' privacy budgets. The command reads column "
+        "names, kinds and row counts from private tables.",
     ),
     "plan": Part(
         "cli.plan",
         "plan_command",
-        "Choose how best to spend the terms' budgets: algorithm, rounds, step, clip and noise. The command does not "
-        "read private records.",
+        "Choose the algorithm, rounds, step, clip and noise that are expected to give the best model for the terms' "
+        "budgets. The command does not read private records.",
         reads_terms=True,
     ),
     "pin": Part(
         "cli.plan",
         "pin_command",
-        "Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.",
+        "Freeze the preprocessing constants in a file next to the new terms, so that all machines use the same "
+        "constants.",
         reads_terms=True,
     ),
     "forecast": Part(
@@ -130,34 +131,35 @@ PART_BY_COMMAND = {
     "negotiate": Part(
         "cli.negotiate",
         "negotiate_command",
-        "Use public knowledge, such as the terms and a public sample, to find the budgets that rational owners choose.",
+        "Find the budgets that rational owners would choose, from public knowledge such as the terms and a public "
+        "sample.",
         reads_terms=True,
     ),
     "column-stats": Part(
         "tasks.statistics.column_statistics.commands",
         "column_statistics_command",
-        "Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy, "
-        "and each answer is debited in the owner's ledger.",
+        "Ask the owners how their columns are distributed, for terms without a public sample. Each answer is noisy and "
+        "is debited in the ledger of the owner that gave it.",
         reads_terms=True,
     ),
     "heterogeneity": Part(
         "tasks.statistics.heterogeneity.commands",
         "heterogeneity_command",
-        "Ask the owners how much they differ, for a better forecast. The answers are noisy, and each answer is debited "
-        "in the owner's ledger.",
+        "Ask the owners how much they differ from each other, for a better forecast. Each answer is noisy and is "
+        "debited in the ledger of the owner that gave it.",
         reads_terms=True,
     ),
     "count": Part(
         "tasks.statistics.counts.commands",
         "count_command",
-        "Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and each answer "
-        "is debited in the owner's ledger.",
+        "Ask the owners how many records of each kind they have. Each answer consists of noisy whole numbers and is "
+        "debited in the ledger of the owner that gave it.",
         reads_terms=True,
     ),
     "answers": Part(
         "tasks.statistics.counts.answer_commands",
         "answers_app",
-        "Draw randomised answers on the devices of people who trust no other party, and count the collected answers.",
+        "Randomise answers on the devices of people who trust no other party, and estimate counts from the answers.",
     ),
     "train": Part(
         "cli.train", "train_command", "Train one joint model under the terms, on this machine.", reads_terms=True
@@ -170,7 +172,7 @@ PART_BY_COMMAND = {
     "recommend": Part(
         "tasks.ratings.commands",
         "recommend_command",
-        "Recommend the best items that one of the owner's own users has not rated.",
+        "For one of the owner's users, recommend the unrated items with the highest expected ratings.",
         reads_terms=True,
     ),
     "score": Part(
@@ -193,24 +195,25 @@ PART_BY_COMMAND = {
     "budget": Part(
         "cli.budget",
         "budget_app",
-        "Explain an epsilon, add up the costs of releases, and find the noise that a budget needs.",
+        "Explain what an epsilon means, add up the privacy costs of releases, and find the noise that a budget "
+        "requires.",
     ),
     "audit": Part(
         "cli.audit",
         "audit_command",
-        "Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.",
+        "Attack the terms' guarantee to show how much an attacker learns, and which faults the audit would notice.",
         reads_terms=True,
     ),
     "reproduce": Part(
         "cli.laboratory",
         "reproduce_app",
-        "Recompute the figures and tables of a source document and compare them with the published ones.",
+        "Recompute the figures and tables of a paper or thesis, and compare the results with the published values.",
     ),
     "owner": Part(
         "cli.owner",
         "owner_app",
-        "For an organisation with a private table: create a ledger, accept terms, answer learners, and see the "
-        "spending.",
+        "For an organisation with a private table: create a ledger, accept terms, answer learners, and see how much "
+        "budget was spent.",
     ),
     "host": Part(
         "cli.host",
@@ -219,24 +222,27 @@ PART_BY_COMMAND = {
         "daemon.",
     ),
     "learner": Part(
-        "cli.learner", "learner_app", "For the analyst: propose terms to owners on other machines, and train with them."
+        "cli.learner",
+        "learner_app",
+        "For the analyst: propose terms to owners on other machines, and train a joint model with these owners.",
     ),
     "peer": Part(
         "cli.peer",
         "peer_app",
-        "For an owner under gossip terms, which need no central learner: ask the owner's daemon, and mix parameters "
-        "with neighbours.",
+        "For an owner under gossip terms, which need no central learner: get noisy gradients from the owner's daemon, "
+        "and mix parameters with neighbouring peers.",
     ),
     "studio": Part(
         "studio.command",
         "studio_command",
-        "Open a page on this machine to try terms, train, read ledgers and audit. The page contacts no other machine.",
+        "Open a web page on this machine to try terms, train models, read ledgers and audit guarantees. The web page "
+        "contacts no other machine.",
     ),
     "certs": Part("cli.certs", "certs_app", "Make certificates that identify organisations to each other."),
     "man": Part(
         "cli.man",
         "man_command",
-        "Write the manual pages of all commands, for `man parley`, `man parley-train` and so on.",
+        "Write manual pages for all commands, to read with `man parley`, `man parley-train` and so on.",
     ),
 }
 
@@ -289,8 +295,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="""Should we train together, on what privacy terms, and with what result?
 
-    Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
-    differentially private noise, within a budget that their own ledger enforces.
+    With Parley, organisations that own private tables train one joint model. Owners keep their data and only answer
+    queries. Noise makes the answers differentially private, and each owner's ledger enforces the owner's budget.
 
     Start with [bold]parley demo[/bold], which writes example tables and terms. For your own files, start with
     [bold]parley init[/bold].""",

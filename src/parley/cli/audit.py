@@ -12,27 +12,32 @@ SHADOW_MODELS = 128
 
 
 def audit_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS|MODEL", help="Terms (TOML) or a saved model (JSON).")],
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS|MODEL", help="The terms file (TOML) or saved model (JSON) to audit.")
+    ],
     runs: Annotated[
-        int | None, typer.Option(help="Number of runs per table. Default: about one minute of runs.")
+        int | None, typer.Option(help="Number of runs per table. Default: runs for about one minute.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed that makes an audit repeatable.")] = None,
     by: Annotated[
-        Path | None, typer.Option("--terms", metavar="TERMS", help="The terms under which a model was trained.")
+        Path | None,
+        typer.Option(
+            "--terms", metavar="TERMS", help="With a saved model: the terms under which the model was trained."
+        ),
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Owner that audits a model; with --served, the attacked owner.")
+        str | None, typer.Option(metavar="NAME", help="The owner that audits the model or, with --served, is attacked.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Table with the model's training rows. Default: `data` in the terms."),
+        typer.Option(metavar="TABLE", help="Table of training rows. Default: the table under `data` in the terms."),
     ] = None,
     population: Annotated[
         Path | None,
         typer.Option(metavar="TABLE", help="Rows that the model was not trained on. Default: held-out rows."),
     ] = None,
     models: Annotated[
-        int, typer.Option(help="Number of shadow models; the number of attacked models is the same.", min=8)
+        int, typer.Option(help="Number of shadow models, which equals the number of attacked models.", min=8)
     ] = SHADOW_MODELS,
     largest: Annotated[
         int | None,
@@ -43,37 +48,39 @@ def audit_command(
         typer.Option(metavar="FILE", help="Plot the attack's result and the promised guarantee (.png, .svg, .pdf)."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page for a privacy officer (.html).")
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the audit for a privacy officer (.html).")
     ] = None,
     poison: Annotated[
-        bool, typer.Option("--poison", help="Show only what lying owners can do under each aggregation rule.")
+        bool, typer.Option("--poison", help="Show only how far lying owners can shift results, by aggregation rule.")
     ] = False,
     tries: Annotated[
-        int, typer.Option(min=0, help="Number of table pairs and questions to try; 0 skips this search.")
+        int, typer.Option(min=0, help="Number of table pairs to search for faults; 0 skips the search.")
     ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Attack a real daemon that runs in a new folder DIR."),
+        typer.Option(metavar="DIR", help="Attack a real daemon that serves audit tables in the folder DIR."),
     ] = None,
     tables: Annotated[
-        int | None, typer.Option(help="Number of --served audit tables; more tables tighten the bound. [2]")
+        int | None, typer.Option(help="With --served: number of tables; more tables tighten the bound. Default: 2.")
     ] = None,
     program: Annotated[
         str | None,
         typer.Option(metavar="COMMAND", help="With --served: the parley program to audit. Default: this program."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of a --served daemon that someone else starts.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="With --served: address of a daemon that someone else starts."),
     ] = None,
 ) -> None:
-    """Attack the terms' guarantee: show how much an attacker learns, and which faults the attack would detect.
+    """Attack the terms' guarantee to show how much an attacker learns, and which faults the audit would notice.
 
     The attack uses two synthetic tables that differ in one person, and does not read private records. The exit code is
-    1 if an owner's answers reveal more than the terms promise.
+    1 if an owner's answers reveal more than the terms allow.
 
     If you give a saved model, the audit shows whether an attacker can tell who was in the owner's table. The audit of a
-    model reads the owner's rows on the owner's machine, and the output must stay inside the organisation.
+    model reads the owner's rows on the owner's machine. The output of a model's audit must stay inside the
+    organisation.
 
     Example:  parley audit parley-demo/terms.toml --report audit.html
 

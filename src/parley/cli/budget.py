@@ -23,21 +23,27 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 }
 SCALE_SYMBOLS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 SAMPLED_NOTE = (
-    "In sampled releases, the owner must draw the sample in secret. Leaving out a record must change the value by at "
-    "most half the sensitivity. For sums of clipped records, the clip is half the sensitivity."
+    "For a sampled release, the owner must draw the sample in secret. Leaving out a record must change the exact value "
+    "of a sampled release by at most half the sensitivity. For sums of clipped records, the clip is half the "
+    "sensitivity."
 )
 
 
 def curve_command(
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
-    figure: Annotated[str | None, typer.Option(help="A figure of Zawacki's dissertation: 4.1, or 4.6 to 4.11.")] = None,
-    alpha: Annotated[list[float] | None, typer.Option(help="Stability index of the noise. Repeatable.")] = None,
-    scale: Annotated[float, typer.Option(help="Scale of the noise for an L2 shift of 1.")] = 1.0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the privacy curves (.png, .svg, .pdf).")
+    ] = None,
+    figure: Annotated[
+        str | None, typer.Option(help="Number of a figure in Zawacki's dissertation: 4.1, or 4.6 to 4.11.")
+    ] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="Stability index of the stable noise. Repeatable.")] = None,
+    scale: Annotated[float, typer.Option(help="Noise scale, for values that differ by 1 in L2 norm.")] = 1.0,
     compositions: Annotated[int, typer.Option(help="Number of releases.")] = 1,
     sampling: Annotated[float, typer.Option(help="Poisson sampling rate.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Draw privacy curves of stable noise: solid for a difference in one coordinate, dashed for many coordinates.
+    """Draw privacy curves of stable noise: solid for a difference in one coordinate, and dashed for a difference in
+    many coordinates.
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
@@ -66,19 +72,20 @@ def curve_command(
     elif plot is not None:
         console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({Adjacency.REPLACE_ONE})")
     else:
-        raise SettingError("--plot FILE or --json: expected at least one of the two")
+        raise SettingError("--plot FILE, --json: both are missing; give at least one of these options")
 
 
 budget_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Explain an epsilon, add up the costs of releases, and find the noise that a budget needs.",
+    help="Explain what an epsilon means, add up the privacy costs of releases, and find the noise that a budget "
+    "requires.",
 )
 budget_app.command("curve")(curve_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
-Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta of (epsilon, delta)-DP; 0 means pure epsilon.")]
+Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta of (epsilon, delta)-DP; 0 means pure epsilon-DP.")]
 
 
 @budget_app.command()
@@ -88,19 +95,21 @@ def explain(
     terms: Annotated[
         Path | None,
         typer.Option(
-            "--terms", metavar="TERMS", help="Explain what these terms promise to people. Not with --epsilon."
+            "--terms", metavar="TERMS", help="Explain the privacy guarantee of this terms file. Not with --epsilon."
         ),
     ] = None,
-    prior: Annotated[float | None, typer.Option(help="An adversary's prior belief in a claim. Default: 0.5.")] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="An adversary's prior probability of a claim about a person. Default: 0.5.")
+    ] = None,
     people: Annotated[
-        int | None, typer.Option(help="Number of people among whom an adversary guesses. Default: 100.")
+        int | None, typer.Option(help="Number of people of whom an adversary must identify one. Default: 100.")
     ] = None,
     harm: Annotated[
         float | None, typer.Option(help="Largest loss that a release may cause a person, in money.")
     ] = None,
     payment: Annotated[float | None, typer.Option(help="A person's payment for taking part, in money.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the best attack's errors (.png, .svg, .pdf).")
+        Path | None, typer.Option(metavar="FILE", help="Draw the best attack's error rates (.png, .svg, .pdf).")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -118,17 +127,19 @@ def explain(
 
     if terms is not None:
         if epsilon is not None or delta or any(given is not None for given in (people, harm, payment, plot)):
-            others = "--epsilon, --delta, --people, --harm, --payment or --plot"
-            raise SettingError(f"--terms: not allowed with {others}")
+            raise SettingError(
+                "--terms: not allowed with --epsilon, --delta, --people, --harm, --payment or --plot; remove --terms "
+                "or the other options"
+            )
         explain_terms(terms, 0.5 if prior is None else prior, as_json)
         return
     if epsilon is None:
         raise SettingError("--epsilon: missing; give --epsilon or --terms")
     among = 100 if people is None else people
     if payment is not None and harm is None:
-        raise SettingError("--harm: missing; give the loss to compare --payment with")
+        raise SettingError("--harm: missing; with --payment, give the largest loss that a release may cause")
     if harm is not None and prior is None:
-        raise SettingError("--prior: missing; give the probability of the loss without the release")
+        raise SettingError("--prior: missing; with --harm, give the probability of the loss without the release")
     content = explanation(epsilon, delta, 0.5 if prior is None else prior, among, harm, payment)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
@@ -155,9 +166,9 @@ def compose_command(
     """Compute an upper bound on the total epsilon of several releases.
 
     Each RELEASE has the form MECHANISM:KEY=VALUE,KEY=VALUE. The key multiplier is the noise scale divided by the
-    sensitivity to replacing one record. A laplace or geometric release may have the key epsilon instead of multiplier.
-    A stable release also needs the key alpha. The keys count and sampling are optional. The key sampling is the rate of
-    the owner's secret Poisson sample.
+    sensitivity to replacing one record. The mechanisms laplace and geometric also accept the key epsilon instead of the
+    key multiplier. The mechanism stable also needs the key alpha, the stability index. The optional key count is the
+    number of releases of the same kind. The optional key sampling is the rate of the owner's secret Poisson sample.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
@@ -203,8 +214,8 @@ def calibrate(
     sensitivity: Annotated[
         float, typer.Option(help="Sensitivity of the value to one person, in the mechanism's norm.")
     ] = 1.0,
-    sampling: Annotated[float, typer.Option(help="Poisson sampling rate; the owner samples in secret.")] = 1.0,
-    alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, 1 to 2.")] = None,
+    sampling: Annotated[float, typer.Option(help="Rate of the owner's secret Poisson sample.")] = 1.0,
+    alpha: Annotated[float | None, typer.Option(help="Stability index of stable noise, from 1 to 1.9999.")] = None,
     multiplier: Annotated[
         float | None, typer.Option(help="Show how many rounds this ratio of noise scale to sensitivity allows.")
     ] = None,
@@ -242,7 +253,8 @@ def calibrate(
     else:
         console.print(f"[bold]{sentence}[/bold]")
         console.print(
-            f"{mechanism}, {content['rounds']} round(s), ε = {number(epsilon)}, δ = {number(delta)}, {unit.adjacency}",
+            f"{mechanism}, {counted(content['rounds'], 'round')}, ε = {number(epsilon)}, δ = {number(delta)}, "
+            f"{unit.adjacency}",
             style="dim",
         )
 
@@ -280,7 +292,7 @@ def compare(
     title += f" ({content['adjacency']})"
     console.print(terminal_table(rows, title))
     console.print()
-    head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "every direction: at most"]
+    head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "at most in any direction"]
     table = [head]
     for s in content["epsilon_by_spread"]:
         bounds = [
@@ -296,7 +308,9 @@ def compare(
         )
     )
     console.print(
-        "Only the last column is a guarantee. Column '1 coordinate' shows the ε that Zawacki published.", style="dim"
+        "In the table for stable noise, only the last column is a guarantee. Column '1 coordinate' shows the ε that "
+        "Zawacki published.",
+        style="dim",
     )
 
 
@@ -309,13 +323,14 @@ def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, cou
         raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(EVENT_CLASSES)}")
     if kind is not StableEvent:
         if alpha is not None:
-            raise SettingError(f"alpha: allowed only with stable noise, not {name}")
+            raise SettingError(f"alpha: allowed only for the mechanism stable, not for {name}; remove alpha")
         return partial(kind, sampling=sampling, count=count)
     if alpha is None:
         raise SettingError("alpha: missing; give the stability index of stable noise, from 1 to 1.9999")
     if check_alpha(alpha) == 2:
         raise SettingError(
-            "alpha = 2: expected less than 2; use gaussian, with standard deviation sqrt(2) times the scale"
+            "alpha = 2: expected at most 1.9999; for alpha = 2, use the mechanism gaussian with a standard deviation "
+            "of sqrt(2) times the scale"
         )
     return partial(StableEvent, sampling=sampling, count=count, alpha=alpha, norm=norm)
 
@@ -360,9 +375,12 @@ def parse_release(text: str) -> Event:
     times = whole(int(count), "count")
     make_event = event_maker(name, values.get("alpha"), "l2", sampling_rate(values.get("sampling", 1.0)), times)
     if ("multiplier" in values) == ("epsilon" in values):
-        raise SettingError(f"{text}: expected either multiplier=... or epsilon=...")
+        found = "both" if "epsilon" in values else "neither"
+        raise SettingError(f"{text}: expected exactly one of the keys multiplier and epsilon, but found {found}")
     if "multiplier" in values:
         return make_event(positive(values["multiplier"], "multiplier"))
     if not issubclass(EVENT_CLASSES[name], PureEvent):
-        raise SettingError(f"{text}: epsilon=... is allowed only for laplace and geometric; expected multiplier=...")
+        raise SettingError(
+            f"{text}: the key epsilon is allowed only for laplace and geometric; give the key multiplier instead"
+        )
     return make_event(positive(noise_multiplier(values["epsilon"], times), "multiplier"))

@@ -21,7 +21,7 @@ def explain_terms(file: Path, prior: float, as_json: bool) -> None:
         facts = {"prior": prior, "protected": protected, "adjacency": adjacency, "terms_hash": terms.hash}
         print_json({"owners": found, **facts}, inside=False)
         return
-    rows = [["owner", "ε", "δ", f"{percent(prior)} becomes at most", "except with", "bits known", "factor of a guess"]]
+    rows = [["owner", "ε", "δ", f"{percent(prior)} becomes at most", "except with", "bits known", "guess factor"]]
     rows += [
         [
             printable(each["owner"]),
@@ -36,9 +36,14 @@ def explain_terms(file: Path, prior: float, as_json: bool) -> None:
     ]
     console.print(terminal_table(rows, terms.title))
     console.print(f"Protected: {protected}.")
-    console.print("The table covers only these terms. Other releases add to ε, up to each ledger's lifetime budget.")
+    console.print(
+        "The table covers only releases under these terms. Other releases add to the total ε, up to the lifetime "
+        "budget of each owner's ledger."
+    )
     if len(found) > 1 and terms.privacy.shared_records == 1:
-        console.print("For a person in several tables, the owners' ε add up, unless the terms set shared_records.")
+        console.print(
+            "For a person in several owners' tables, the ε of these owners add up, unless the terms set shared_records."
+        )
     console.print(caption(terms), style="dim")
 
 
@@ -46,11 +51,11 @@ def caption(terms: Terms) -> str:
     """Explain the table's columns, and for whom they hold."""
     copies, whole = terms.privacy.shared_records, terms.privacy.unit == OWNER_UNIT
     worst = (
-        "Every bound holds for every table of an owner and for an adversary who knows all other tables."
+        "Every bound holds for every owner's table, even if an adversary knows all other tables."
         if whole
-        else "Every bound holds for every person and for an adversary who knows all other records."
+        else "Every bound holds for every person, even if an adversary knows all other records."
     )
-    protected = "that table" if whole else "that person's records"
+    protected = "an owner's table" if whole else "a person's records"
     shared = (
         ""
         if copies == 1
@@ -59,10 +64,10 @@ def caption(terms: Terms) -> str:
     )
     return (
         f"{worst} 'Bits known' is the mutual information between {protected} "
-        "and all releases under these terms, averaged over possible contents. 'Factor of a guess' is the factor by "
-        "which a correct guess becomes more likely (min-entropy); it is known only if δ is 0. 'Except with' is the "
-        "highest probability that the answers reveal more than the preceding column says."
-        f"{shared} Neighbours: {Adjacency.from_unit(terms.privacy.unit)}."
+        "and all releases under these terms, averaged over possible contents. 'Guess factor' is the factor by which a "
+        "correct guess becomes more likely (min-entropy). The guess factor is known only if δ is 0. 'Except with' is "
+        "the highest probability that the answers reveal more than the preceding column says."
+        f"{shared} Neighbouring tables: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 

@@ -17,12 +17,12 @@ certs_app = typer.Typer(
     help="""Make certificates that identify organisations
 to each other.
 
-    One member runs the authority (init, issue, renew, revoke). Every member makes a key, which never leaves the
-    member, and sends the authority a certificate request. The member and the authority compare the key's fingerprint
-    over the phone before they trust the key.""",
+    One member runs the certificate authority, with the commands init, issue, renew and revoke. Every member makes a
+    key, keeps the key secret, and sends a certificate request to the authority. Before the authority signs the
+    request, the member and the authority compare the key's fingerprint over the phone.""",
 )
 
-Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.")]
+Days = Annotated[int, typer.Option(help="Number of days for which the certificate is valid.")]
 Authority = Annotated[
     Path, typer.Option(metavar="DIR", help="The authority's folder, which contains ca.crt and ca.key.")
 ]
@@ -30,11 +30,11 @@ Authority = Annotated[
 
 @certs_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the authority.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the authority's files.")],
     title: Annotated[str, typer.Option(help="Name of the consortium.")] = "Parley consortium",
     days: Days = 3650,
 ) -> None:
-    """Make a new certificate authority. Give ca.crt and ca.crl to every member. Keep ca.key offline.
+    """Make a new certificate authority. Give ca.crt and ca.crl to every member of the consortium. Keep ca.key offline.
 
     Example:  parley certs init authority --title "Loan consortium"
     """
@@ -45,7 +45,9 @@ def init_command(
     _show(folder / "ca.crt", made)
     console.print(f"{folder / 'ca.crl'}  the revocation list, empty for now", soft_wrap=True)
     console.print(
-        "Give ca.crt and ca.crl to every member. Keep ca.key offline: its holder can certify any name.", soft_wrap=True
+        "Give ca.crt and ca.crl to every member of the consortium. Keep ca.key offline, because anyone who has ca.key "
+        "can certify any name.",
+        soft_wrap=True,
     )
 
 
@@ -54,7 +56,8 @@ def request_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The member's name, spelled as in the terms.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for NAME.key and NAME.csr.")] = Path(),
 ) -> None:
-    """Make a key and its certificate request. Send NAME.csr to the authority. NAME.key must stay on this machine.
+    """Make a member's private key and certificate request. Send the request, NAME.csr, to the authority. The private
+    key, NAME.key, must stay on this machine.
 
     Example:  parley certs request bank-a
     """
@@ -74,8 +77,8 @@ def issue_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Sign a member's certificate request. First compare the request's fingerprint (parley certs show REQUEST) with
-    the member over the phone.
+    """Sign a member's certificate request. First run parley certs show REQUEST, and compare the fingerprint with the
+    member's fingerprint over the phone.
 
     Example:  parley certs issue bank-a.csr --authority authority
     """
@@ -107,12 +110,14 @@ def revoke_command(
     authority: Authority,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Member to revoke. Default: none, which only renews the revocation list."),
+        typer.Argument(
+            metavar="NAME", help="Member to revoke. Without NAME, the command only renews the revocation list."
+        ),
     ] = None,
     days: Annotated[int, typer.Option(help="Number of days until members need a new revocation list.")] = 365,
 ) -> None:
-    """Revoke all certificates of a member that lost its key or left. Each member keeps the revocation list, ca.crl,
-    next to ca.crt.
+    """Revoke all certificates of a member that lost its key or left the consortium. Each member keeps the revocation
+    list, ca.crl, next to ca.crt.
 
     Example:  parley certs revoke bank-a --authority authority
     """
@@ -121,13 +126,13 @@ def revoke_command(
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  revoked certificates: {len(listed)}", soft_wrap=True)
     until = (
-        f"valid until  {listed.next_update_utc:%Y-%m-%d}; renew the list before that date: parley certs revoke "
-        f"--authority {authority}"
+        f"valid until  {listed.next_update_utc:%Y-%m-%d}; renew the revocation list before that date: parley certs "
+        f"revoke --authority {authority}"
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
-        "Give ca.crl to every member. Members replace their previous list, which their settings name under [identity]: "
-        'revoked = "ca.crl"',
+        "Give ca.crl to every member. Each member replaces the previous revocation list, whose path is in the key "
+        "'revoked' under [identity] of the member's settings.",
         markup=False,
         soft_wrap=True,
     )
@@ -135,9 +140,9 @@ def revoke_command(
 
 @certs_app.command("show")
 def show_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate or a certificate request.")],
 ) -> None:
-    """Show the name and fingerprint of a certificate or request, and when a certificate expires."""
+    """Show the name and fingerprint of a certificate or certificate request, and the expiry date of a certificate."""
     with extras():
         from parley.network.identity import certificate_authority, certificates
     if b"CERTIFICATE REQUEST" not in file.read_bytes():

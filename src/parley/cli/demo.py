@@ -20,7 +20,7 @@ def demo(
         typer.Option("--unions", min=4, help="Number of credit unions, besides the large bank. Default: 39."),
     ] = None,
 ) -> None:
-    """Forty credit unions decide whether to train together: who gains, who must be paid, the result, and a report.
+    """Show how forty credit unions decide whether to train together: who gains, who must be paid, and the result.
 
     The demo prints the commands for each step on the files in DIR, so you can continue from any step. The demo also
     writes DIR/report.html.

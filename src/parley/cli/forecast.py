@@ -11,22 +11,28 @@ from parley.report.terminal import Terminal, show
 
 
 def forecast_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file; owners' `data` may be missing.")],
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="The terms file, in which owners' `data` may be missing.")
+    ],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
+        Path | None,
+        typer.Option(metavar="TABLE", help="Public sample. Default: the sample under `public` in the terms."),
     ] = None,
     moments: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
+        Path | None,
+        typer.Option(metavar="JSON", help="Owners' released second moments, to use instead of a public sample."),
     ] = None,
-    assume: Annotated[Path | None, typer.Option(metavar="TOML", help="Assumptions to use instead of a sample.")] = None,
+    assume: Annotated[
+        Path | None, typer.Option(metavar="TOML", help="Assumptions to use instead of a public sample.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Also print the result of `parley plan`.")] = False,
     delta: Annotated[
         float | None,
-        typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too."),
+        typer.Option("--delta", metavar="DELTA", help="With --plan: also consider Gaussian noise with this delta."),
     ] = None,
     write: Annotated[
         Path | None,
-        typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train."),
+        typer.Option(metavar="TERMS2", help="With --plan: write terms with the best plan, ready for parley train."),
     ] = None,
     inside: Annotated[
         Path | None,
@@ -38,7 +44,9 @@ def forecast_command(
     differences: Differences = None,
     worth: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="With --inside: smallest saving that justifies joining. Default: 0.005."),
+        typer.Option(
+            metavar="SHARE", help="With --inside: smallest relative saving that justifies joining. Default: 0.005."
+        ),
     ] = None,
     speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot's resampling and runs.")] = 0,
@@ -56,8 +64,8 @@ def forecast_command(
     Without --inside, the command does not read private records.
 
     The verdict is 'join' if joining is worthwhile in at least 90% of the forecast's random draws. The verdict is 'stay'
-    if joining is worthwhile in at most 10% of the draws, and 'unsure' otherwise. If the verdict is not 'join', the
-    command looks for terms worth joining.
+    if joining is worthwhile in at most 10% of the forecast's random draws, and 'unsure' otherwise. If the verdict is
+    not 'join', the command looks for other terms under which joining is worthwhile.
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
@@ -66,10 +74,10 @@ def forecast_command(
 
     known = Assumed(pilot, moments, assume, differences)
     if (inside is None) != (owner is None):
-        raise SettingError("--inside TABLE, --owner NAME: expected both options or neither")
+        raise SettingError("--inside TABLE, --owner NAME: only one of the two options is given; give both or neither")
     if inside is None or owner is None:
         if worth is not None:
-            raise SettingError("--worth: allowed only with --inside")
+            raise SettingError("--worth: allowed only with --inside; add --inside and --owner, or remove --worth")
         found = forecast_terms(
             terms_file,
             Terminal(),
@@ -89,6 +97,10 @@ def forecast_command(
     kept = {"--track": track, "--report": report, "--plot": plot}
     for option, given in {**kept, "--plan": plan, "--details": details, "--speeds": speeds}.items():
         if given:
-            why = "Parley never saves this output" if option in kept else "only the public forecast has this option"
-            raise SettingError(f"{option}: not allowed with --inside, because {why}")
+            why = (
+                "Parley never saves a forecast from private rows"
+                if option in kept
+                else "only public forecasts use this option"
+            )
+            raise SettingError(f"{option}: not allowed with --inside, because {why}; remove {option}")
     show(look_inside(terms_file, inside, owner, Terminal(), known, seed=seed, worth=worth), as_json)

@@ -27,7 +27,7 @@ shared noise): keep a journal, accept terms, and run the daemon.
 
 @host_app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the host.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the host's settings and journal.")],
     name: Annotated[str, typer.Option(help="The host's name, as in the terms.")],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address at which other parties reach the host.")
@@ -70,8 +70,8 @@ def accept_command(
 def serve_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
 ) -> None:
-    """Run the host's daemon until SIGTERM or Ctrl-C. The daemon logs JSON lines on stderr about messages,
-    never about records.
+    """Run the host's daemon until SIGTERM or Ctrl-C. The daemon logs messages, but never records, as JSON lines on
+    stderr.
 
     Example:  parley host serve host-a/host.toml
     """
@@ -92,7 +92,7 @@ def journal_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show each agreement's opened, aborted and waiting rounds, and check the journal's chain. The command also works
-    while the daemon runs.
+    while the host's daemon runs.
 
     Example:  parley host journal host-a/host.toml
     """

@@ -12,7 +12,7 @@ from parley.report.terminal import Terminal, show
 
 def init_command(
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
-    write: Annotated[Path, typer.Option(metavar="TERMS", help="File for the terms.")],
+    write: Annotated[Path, typer.Option(metavar="TERMS", help="File for the new terms.")],
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILES...", help="One private table per owner (.csv, .parquet, folder, s3://...)."),
@@ -20,7 +20,8 @@ def init_command(
     owner: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=RECORDS", help="Owner whose table is elsewhere; append ,EPS for its own epsilon. Repeatable."
+            metavar="NAME=RECORDS",
+            help="Owner with a table elsewhere; append ,EPS for a different epsilon. Repeatable.",
         ),
     ] = None,
     public: Annotated[
@@ -32,10 +33,12 @@ def init_command(
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option("--delta", metavar="DELTA", help="Also try Gaussian noise at this delta; 0 means pure epsilon."),
+        typer.Option(
+            "--delta", metavar="DELTA", help="Also try Gaussian noise with this delta; 0 means pure epsilon-DP."
+        ),
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Two or three parties that draw shared noise.")
+        str | None, typer.Option(metavar="A,B,C", help="Names of two or three parties that draw shared noise.")
     ] = None,
     draw: Annotated[
         str | None, typer.Option(metavar="together", help="With two --hosts: both draw one noise together.")
@@ -44,11 +47,13 @@ def init_command(
         str | None, typer.Option(metavar="COLUMN", help="Column that identifies people, if people have several rows.")
     ] = None,
     records_per_person: Annotated[
-        int, typer.Option(metavar="K", help="With --person: largest number of rows per person that count.")
+        int, typer.Option(metavar="K", help="With --person: largest number of rows to use per person.")
     ] = 1,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="Kind of model. Default: depends on the public sample's target."),
+        typer.Option(
+            "--kind", metavar="KIND", help="Kind of model. Default: the kind that fits the public sample's target."
+        ),
     ] = None,
     exposure: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --kind poisson-regression: the exposure column.")
@@ -58,10 +63,10 @@ def init_command(
         typer.Option(metavar="COLUMN", help="With --kind survival: the column that is 1 if the event happened."),
     ] = None,
     periods: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the ends of the periods.")
+        str | None, typer.Option(metavar="A,B,C", help="With --kind survival: the end times of the periods.")
     ] = None,
     positive: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With two classes: the name that counts as 1.")
+        str | None, typer.Option(metavar="NAME", help="With two classes: the name of the class that counts as 1.")
     ] = None,
     bounds: Annotated[
         list[str] | None,
@@ -75,7 +80,7 @@ def init_command(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=A,B,C",
-            help="List a column's names; COLUMN alone uses the public sample's names. Repeatable.",
+            help="A column's category names; COLUMN alone uses the public sample's names. Repeatable.",
         ),
     ] = None,
     merge: Annotated[
@@ -97,19 +102,20 @@ def init_command(
     ] = 0.2,
     score_epsilon: Annotated[
         float | None,
-        typer.Option(metavar="EPS", help="Part of each epsilon reserved for releasing the model's score once."),
+        typer.Option(metavar="EPS", help="Part of each owner's epsilon for releasing the model's score once."),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the terms.")] = "",
     uri: Annotated[str | None, typer.Option("--uri", metavar="URI", help=URI)] = None,
     query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="With --uri: a query that returns one row per record.")
+        str | None, typer.Option(metavar="SQL", help="With --uri: an SQL query that returns one row per record.")
     ] = None,
     query_file: QueryFile = None,
     order_by: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="With --uri: column to sort rows by, treated as public.")
+        list[str] | None,
+        typer.Option(metavar="KEY", help="With --uri: column to sort rows by, which Parley treats as public."),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="With --uri: new folder for the table, named after its owner.")
+        Path | None, typer.Option(metavar="FOLDER", help="With --uri: new folder for the table, named after the owner.")
     ] = None,
     ask_password: AskPassword = False,
     anyway: Annotated[
@@ -119,16 +125,16 @@ def init_command(
     seed: Annotated[int, typer.Option(help="Seed of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and ask no questions.")] = False,
 ) -> None:
-    """Write terms for existing tables, and plan how to spend the budgets. The command reads column names, kinds and
-    row counts from private tables.
+    """Write terms for existing tables, and plan how to spend the owners' privacy budgets. The command reads column
+    names, kinds and row counts from private tables.
 
     If no option, public sample or file type states whether a column has numbers or names, the command decides from the
-    column's cells. The command reads a --person column to see which rows belong to the same person. Ranges and names of
-    categories come from --public or your declarations, never from private rows. If ranges or names are missing, the
-    terms reserve part of epsilon for noisy column statistics from the owners. The command asks you for settings that
-    you did not give, such as epsilon and, without --public, the kind of model, ranges and names. With --yes, the
-    command uses the default answers. The planner then chooses how best to spend the budgets, and the command writes the
-    terms with comments.
+    column's cells. The command reads the --person column to see which rows belong to the same person. Ranges and
+    category names come from --public or from your options and answers, never from private rows. If ranges or names are
+    missing, the terms reserve part of each owner's epsilon for noisy column statistics. The command asks you for
+    missing settings, such as epsilon. Without --public, the command also asks for the kind of model, ranges and names.
+    With --yes, the command asks nothing and uses the default answers. The planner chooses how best to spend the owners'
+    budgets. The command writes the terms with comments.
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
@@ -138,7 +144,9 @@ def init_command(
     text = query_text(query, query_file)
     if uri is not None or text is not None or order_by or to is not None:
         if uri is None or text is None or not order_by or to is None:
-            raise SettingError("--uri, --query, --order-by, --to: expected all four or none")
+            raise SettingError(
+                "--uri, --query, --order-by, --to: only some of the four options are given; give all or none"
+            )
         take_with_prompt(uri, text, order_by, to, ask_password)
         taken = [to]
     typed = {

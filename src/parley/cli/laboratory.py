@@ -10,11 +10,11 @@ ENTRY_POINT_GROUP = "parley.laboratory"
 
 
 def _not_installed() -> None:
-    """Recompute the figures and tables of a source document and compare them with the published ones.
+    """Recompute the figures and tables of a paper or thesis, and compare the results with the published values.
 
-    The command belongs to the laboratory, which is not installed. The extra 'lab' installs it.
+    The command belongs to the laboratory, which is not installed. The extra 'lab' installs the laboratory.
     """
-    raise SettingError("this command needs the extra 'lab': pip install 'parley-dp[lab]'")
+    raise SettingError("this command needs the extra 'lab'; install the extra: pip install 'parley-dp[lab]'")
 
 
 def _reproduce_app() -> typer.Typer:

@@ -18,15 +18,15 @@ from parley.terms import Terms, load_terms
 if TYPE_CHECKING:
     from parley.network.exchange.remote import Proposed
 
-TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms, which name the learner.")]
-Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")]
+TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file, which contains the learner's name.")]
+Owners = Annotated[Path, typer.Option(metavar="ADDRESSES", help="The file with the owners' addresses, addresses.toml.")]
 OnlyOwners = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Contact only this owner. Repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Propose terms to the owners that the terms name. Each owner's staff can read the proposal in the owner's inbox,
-    for the number of days that the owner allows. Proposing spends no budget.
+    """Propose terms to the owners that are listed in the terms. Each owner's staff can read the proposal in the owner's
+    inbox, for the number of days that the owner allows. Proposing terms spends no budget.
 
     The command does not send the paths or comments in the terms file. Proposing the same terms again repeats the
     proposal, or makes a new proposal if the old proposal lapsed or was withdrawn.
@@ -40,7 +40,8 @@ def propose_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None
 
 
 def proposal_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Show the state of proposed terms at each owner: open, accepted, refused, lapsed or withdrawn, and the reason.
+    """Show the state of proposed terms at each owner (open, accepted, refused, lapsed or withdrawn), with the reason if
+    there is one.
 
     Example:  parley learner proposal terms.toml --owners addresses.toml
     """
@@ -51,7 +52,7 @@ def proposal_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = Non
 
 
 def withdraw_command(terms_file: TermsFile, owners: Owners, to: OnlyOwners = None, as_json: AsJson = False) -> None:
-    """Withdraw proposed terms at every owner where they are still open. Accepted terms stay accepted.
+    """Withdraw proposed terms at every owner where the proposal is still open. Accepted terms stay accepted.
 
     Example:  parley learner withdraw terms.toml --owners addresses.toml
     """
@@ -73,7 +74,7 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
         local_owners = {*(to or (part.name for part in terms.owners))} - {each["owner"] for each in replies}
         if local_owners:
             console.print(
-                f"No proposal was sent to owners with a table on this machine: {', '.join(sorted(local_owners))}.",
+                f"No proposal was sent to owners whose tables are on this machine: {', '.join(sorted(local_owners))}.",
                 markup=False,
                 soft_wrap=True,
             )
@@ -85,25 +86,27 @@ def _show(terms: Terms, said: "Sequence[Proposed]", to: list[str] | None, as_jso
 learner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="For the analyst: propose terms to owners on other machines, and train with them.",
+    help="For the analyst: propose terms to owners on other machines, and train a joint model with these owners.",
 )
 
 
 @learner_app.command("run")
 def run_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms that every owner accepted.")],
-    owners: Annotated[Path, typer.Option(metavar="ADDRESSES", help="The owners' addresses, addresses.toml.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that every owner accepted.")],
+    owners: Annotated[
+        Path, typer.Option(metavar="ADDRESSES", help="The file with the owners' addresses, addresses.toml.")
+    ],
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     deadline: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time after which an owner counts as late.")
+        float, typer.Option(metavar="SECONDS", help="Seconds without an answer after which an owner counts as late.")
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: next to TERMS.")
+        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: a file next to TERMS.")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     save_own: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="If the learner is an owner: write its private personal model."),
+        typer.Option(metavar="FILE", help="If the learner is an owner: write the owner's private personal model."),
     ] = None,
     track: Track = None,
     differences: Differences = None,
@@ -111,11 +114,12 @@ def run_command(
     expect: Expect = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train one joint model under the terms by asking each owner's daemon, in the same rounds as `parley train`.
+    """Train one joint model under the terms by asking each owner's daemon questions, in the same rounds as `parley
+    train`.
 
-    A broken connection, a restarted owner or a killed command costs no budget: the learner repeats its questions and
-    gets the stored answers. The keys quorum and straggler decide whether the learner waits for late owners, skips them
-    or stops.
+    A broken connection, a restarted owner or a killed command costs no budget. After an interruption, the learner
+    repeats its questions and gets the owners' stored answers. The keys quorum and straggler in the terms decide whether
+    the learner waits for late owners, skips them or stops.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
     that no owner gains. For ratings, --force releases a model even if the forecast says that owners do better
@@ -142,11 +146,11 @@ learner_app.command("withdraw")(withdraw_command)
 def flower_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the Flower app.")],
 ) -> None:
-    """Write a Flower app that trains under the same terms in a Flower federation. Every party must install
+    """Write a Flower app that trains under Parley terms in a Flower federation. Every party must install
     parley-dp[flower].
 
-    Start the app with `flwr run DIR`. Start each owner's node with the path of its daemon's socket: --node-config
-    'socket="/run/parley/bank-a.sock"'.
+    Start the app with `flwr run DIR`. Start each owner's Flower node with the path of that owner's daemon socket, for
+    example --node-config 'socket="/run/parley/bank-a.sock"'.
 
     Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
     """
@@ -156,6 +160,7 @@ def flower_command(
         raise SettingError(f"{folder}: the folder already exists; name a new folder")
     write_app(folder)
     console.print(
-        f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml",
+        f"{folder}  the Flower app; the app's settings (terms, save, report, checkpoint, deadline) are in "
+        "pyproject.toml",
         soft_wrap=True,
     )

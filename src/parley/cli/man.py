@@ -15,9 +15,9 @@ from parley.report.terminal import console
 from parley.version import __version__
 
 EXIT_CODES = {
-    0: "The command succeeded, or a daemon was told to stop and finished its calls.",
+    0: "The command succeeded, or a daemon finished its calls and stopped on request.",
     1: "The command failed, for example because the user answered no, an audit found more leakage than promised, or "
-    "the output was closed early. A traceback means a fault in Parley.",
+    "another program closed the output early. A traceback means a fault in Parley.",
     2: "The command refused to continue or found a mistake, and printed one sentence with the reason. The command left "
     "nothing half done, so repeating the command gives the same result.",
     130: "The user interrupted the command from the keyboard.",
@@ -27,10 +27,10 @@ EXAMPLE = "Example:"
 
 def man_command(
     to: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the pages, which replace pages of earlier versions.")
+        Path, typer.Option(metavar="DIR", help="Folder for the manual pages, which replace pages of earlier versions.")
     ],
 ) -> None:
-    """Write the manual pages of all commands, for `man parley`, `man parley-train` and so on.
+    """Write manual pages for all commands, to read with `man parley`, `man parley-train` and so on.
 
     Example:  parley man --to ~/.local/share/man/man1
     """

@@ -14,13 +14,16 @@ def negotiate_command(
         Path, typer.Argument(metavar="TERMS", help="The terms file, with each owner's `value` and `privacy_cost`.")
     ],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
+        Path | None,
+        typer.Option(metavar="TABLE", help="Public sample. Default: the sample under `public` in the terms."),
     ] = None,
     target: Annotated[
-        float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
+        float | None,
+        typer.Option(metavar="PSI", help="Find the lowest payments to owners that lead to this relative fitness."),
     ] = None,
     value: Annotated[
-        float | None, typer.Option(metavar="MONEY", help="Value of one unit of test cost, for owners without `value`.")
+        float | None,
+        typer.Option(metavar="MONEY", help="Value of saving one unit of test cost, for owners without `value`."),
     ] = None,
     privacy_cost: Annotated[
         float | None,
@@ -30,7 +33,8 @@ def negotiate_command(
         bool, typer.Option("--balanced", help="With --target: the members pay each other; the learner pays nothing.")
     ] = False,
     truthful: Annotated[
-        bool, typer.Option("--truthful", help="Also compute payments under which no owner gains by misstating costs.")
+        bool,
+        typer.Option("--truthful", help="Also compute payments under which no owner gains by misstating its costs."),
     ] = False,
     max_price: Annotated[
         float | None,
@@ -38,14 +42,15 @@ def negotiate_command(
             metavar="MONEY", help="With --truthful: largest `weight` of `privacy_cost` that you would pay for."
         ),
     ] = None,
-    keep_own: Annotated[bool, typer.Option(help="Members may keep their own model if it is better.")] = True,
+    keep_own: Annotated[bool, typer.Option(help="Owners that join may keep their own model if it is better.")] = True,
     differences: Differences = None,
     write: Annotated[
         Path | None,
         typer.Option(metavar="TERMS2", help="Write terms with the negotiated budgets, ready for parley train."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and model quality by spending.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot payoffs against budgets, and model quality against money spent."),
     ] = None,
     plot_owners: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot the payoff of joining against the number of owners.")
@@ -55,14 +60,14 @@ def negotiate_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Use public knowledge, such as the terms and a public sample, to find the budgets that rational owners choose.
+    """Find the budgets that rational owners would choose, from public knowledge such as the terms and a public sample.
 
     Without `value` and `privacy_cost`, the command prints each owner's saving from joining at the terms' budgets, and
     the lowest value that justifies joining. The payoff of an owner that joins is value × (test cost alone − test cost
-    together) − privacy cost. An owner may keep its own model if that model is better, unless --no-keep-own is given. An
-    owner that stays out trains alone and has payoff 0. In an equilibrium, no owner gains by changing its own budget.
-    With privacy.noise = "shared" all owners have the same budget. A negotiation uses the terms' budgets only in a pilot
-    run, which measures how much the noise raises the test cost.
+    together) − privacy cost. An owner may keep its own model if that model is better, unless you give --no-keep-own. An
+    owner that stays out trains alone and has payoff 0. In an equilibrium, no owner gains by changing its own budget
+    alone. With privacy.noise = "shared", all owners have the same budget. The negotiation uses the terms' budgets only
+    in a pilot run, which measures how much the noise raises the test cost.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """

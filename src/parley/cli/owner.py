@@ -33,7 +33,7 @@ PublicSample = Annotated[
 ]
 PinnedNumbers = Annotated[
     Path | None,
-    typer.Option("--preparation", metavar="FILE", help="Your own copy of the file of pinned public numbers."),
+    typer.Option("--preparation", metavar="FILE", help="Your own copy of the file with the pinned public numbers."),
 ]
 
 
@@ -41,10 +41,10 @@ owner_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="""For an organisation with a private table:
-create a ledger, accept terms, answer learners, and see the spending.
+create a ledger, accept terms, answer learners, and see how much budget was spent.
 
     The table and the ledger stay with the owner's daemon, which adds noise to its answers unless hosts draw shared
-    noise. Learners send questions to the daemon, which runs no code that it receives.""",
+    noise. Learners send questions to the daemon, which never runs code from a learner.""",
 )
 
 
@@ -67,23 +67,21 @@ def init_command(
     ],
     lifetime: Annotated[
         float,
-        typer.Option(
-            metavar="EPS", help="Largest epsilon that all agreements together may ever cost; cannot be changed."
-        ),
+        typer.Option(metavar="EPS", help="Permanent limit on the total epsilon of all agreements of this table."),
     ],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of the lifetime budget.")] = 0.0,
     rule: Annotated[
-        LifetimeRule, typer.Option(help="Permanent rule that adds up agreements' costs: simple (ε, δ) or zcdp.")
+        LifetimeRule, typer.Option(help="Permanent rule for adding up agreements' costs: simple (ε, δ) or zcdp.")
     ] = LifetimeRule.simple,
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address at which learners reach the daemon.")
     ] = "0.0.0.0:7443",
 ) -> None:
-    """Create the settings and the ledger of one table, with its lifetime budget.
+    """Create an owner's settings and the ledger of one table, with the table's lifetime budget.
 
-    Under the rule 'simple' the ε and δ of agreements add up. Under 'zcdp' the ρ of agreements adds up, so the budget
-    allows more agreements with Gaussian noise or many rounds. 'zcdp' needs a DELTA above 0, and does not allow terms
-    with noise = "shared".
+    Under the rule 'simple', the ε and δ of agreements add up. Under the rule 'zcdp', the ρ of agreements adds up, so
+    the budget allows more agreements with Gaussian noise or many rounds. The rule 'zcdp' needs a --lifetime-delta above
+    0, and does not allow terms with noise = "shared".
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
@@ -91,18 +89,19 @@ def init_command(
     settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if similar_books is not None:
         warn(
-            f"The settings in {similar_books} are for a table with the same keys and columns. If both tables are about "
-            "the same people, two ledgers together can spend more on these people than either lifetime budget allows. "
-            f"If the people are the same, move {folder} away before its first use, and use the existing ledger."
+            f"The settings in {similar_books} are for a table with the same keys and columns as {table}. If both "
+            "tables are about the same people, two ledgers together can spend more on these people than either "
+            "lifetime budget allows. If both tables are about the same people, move the folder "
+            f"{folder} away before its first use, and use the existing ledger."
         )
     if not lifetime_delta > 0:
         warn(
             "The lifetime delta is 0, so the owner can never accept terms with Gaussian noise or shared noise. To "
-            f"change the delta, move {folder} out of its parent folder now, before its first use, and run "
-            "parley owner init again with --lifetime-delta."
+            f"change the lifetime delta, move the folder {folder} out of its parent folder before its first use. Then "
+            "run parley owner init again with --lifetime-delta."
         )
     acceptance.warn_if_exposed(folder)
-    console.print(f"{folder / 'owner.toml'}  settings: read this file before the first start", soft_wrap=True)
+    console.print(f"{folder / 'owner.toml'}  the settings: read this file before you start the daemon", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", counted as zCDP"
     console.print(
         f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, δ = "
@@ -132,12 +131,12 @@ def accept_command(
     yes: acceptance.Yes = False,
     as_json: acceptance.AsJson = False,
 ) -> None:
-    """Read what the terms promise and cost, and accept the terms. The daemon then answers questions under the terms,
-    up to the terms' budget.
+    """Read what the terms promise and cost, and accept the terms. After acceptance, the daemon answers questions under
+    the terms, up to the terms' budget.
 
-    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. For a proposal, the daemon
-    answers only the proposer's key, unless --certificate or --peer names another key. With --relay, the daemon also
-    answers relays.
+    TERMS may also be the hash of a proposal in the inbox, or the first digits of the hash. After you accept a proposal,
+    the daemon answers only the holder of the proposer's key, unless you give --certificate or --peer. With --relay, the
+    daemon also answers relays on this machine.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
@@ -146,7 +145,7 @@ def accept_command(
     with extras():
         from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
         from parley.network.serving.offer import consider
-    with progress_bar("reading the table, calibrating noise"):
+    with progress_bar("reading the table and calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer, proposal, other_books)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
@@ -160,8 +159,8 @@ def accept_command(
 
 @owner_app.command("serve")
 def serve_command(settings_file: SettingsFile) -> None:
-    """Answer learners' questions until SIGTERM or Ctrl-C. The daemon logs JSON lines on stderr about messages, never
-    about records.
+    """Answer learners' questions until SIGTERM or Ctrl-C. The daemon logs messages, but never records, as JSON lines on
+    stderr.
 
     Example:  parley owner serve bank-a/owner.toml
     """
@@ -191,7 +190,7 @@ def inbox_command(
     """List the terms that certified learners proposed, with proposer, time and state. The ledger contains no proposals.
 
     With TERMS, show the effect of accepting these terms: the summary of `parley owner accept`, the other owners, and
-    the remaining lifetime budget. The command does not accept the terms.
+    the remaining lifetime budget. This command never accepts terms.
 
     Example:  parley owner inbox bank-a/owner.toml
 
@@ -201,7 +200,10 @@ def inbox_command(
     inbox = open_inbox(settings)
     if named is None:
         if public or preparation or certificate or peer:
-            raise SettingError("--public, --preparation, --certificate, --peer: allowed only with a proposal's hash")
+            raise SettingError(
+                "--public, --preparation, --certificate, --peer: allowed only with a proposal's hash; give the hash "
+                f"after {settings_file}"
+            )
         _list(inbox, settings, as_json)
         return
     proposal = inbox.find(named)
@@ -209,7 +211,7 @@ def inbox_command(
     with extras():
         from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
         from parley.network.serving.offer import consider_proposal
-    with progress_bar("reading the table, calibrating noise"):
+    with progress_bar("reading the table and calibrating noise"):
         offer, found = consider_proposal(inbox, proposal, settings, public, preparation, certificate, peer)
     if offer.ledger_warning is not None:
         warn(offer.ledger_warning)
@@ -260,7 +262,8 @@ def offered_terms(
         terms = load_terms(named)
         if public is not None or preparation is not None:
             raise SettingError(
-                "--public, --preparation: allowed only with a proposal's hash; a terms file names these files itself"
+                "--public, --preparation: allowed only with a proposal's hash; remove these options, because a terms "
+                "file contains the paths of both files"
             )
         return terms, None
     proposal = open_inbox(load_owner(settings_file)).find(str(named))

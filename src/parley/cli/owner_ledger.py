@@ -44,11 +44,13 @@ def ledger_command(
         Path, typer.Argument(metavar="OWNER|LEDGER", help="The owner's settings (owner.toml) or a ledger.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Verify the whole chain, from its first row.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the ledger's whole hash chain, from the first row.")
+    ] = False,
 ) -> None:
     """Show how much budget every agreement spent. The command works while the daemon runs, without delaying the daemon.
-    The command checks the ledger rows that are new since the last check. With --verify, or with at most 10,000 rows,
-    the command checks all rows.
+    The command checks the ledger rows that were added since the last check. With --verify, or if the ledger has at most
+    10,000 rows, the command checks all rows.
 
     Example:  parley owner ledger bank-a/owner.toml
 
@@ -96,8 +98,8 @@ def backup_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="New file for the copy.")],
     settings_file: SettingsOption,
 ) -> None:
-    """Copy the whole ledger and verify the copy, while the daemon runs. A plain copy of the file may lack the latest
-    rows.
+    """Copy the whole ledger and verify the copy, even while the daemon runs. A plain copy of the ledger file may lack
+    the latest rows.
 
     Example:  parley owner backup /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml
 
@@ -119,15 +121,15 @@ def restore_command(
     ],
     assume_spent: Annotated[
         AssumedSpent,
-        typer.Option(help="What counts as spent: all (lifetime budget; safe) or agreements (their budgets)."),
+        typer.Option(help="What counts as spent: all (the lifetime budget) or agreements (reserved budgets)."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Replace the ledger with a backup. Every answer that the backup may lack counts as spent, and every agreement
-    ends. Stop the daemon first. The command keeps the replaced ledger next to the new ledger. With --assume-spent all,
-    the whole lifetime budget counts as spent. If the folder of acceptances may lack terms accepted after the backup,
-    only --assume-spent all is safe. With --assume-spent agreements, the budgets of all agreements in the backup and in
-    the folder of acceptances count as spent.
+    """Replace the ledger with a backup. The budget of every answer that the backup may lack counts as spent. Every
+    agreement ends. Stop the daemon before you restore the ledger. The command keeps the replaced ledger next to the new
+    ledger. With --assume-spent all, the whole lifetime budget counts as spent. If the folder of acceptances may lack
+    terms that the owner accepted after the backup, only --assume-spent all is safe. With --assume-spent agreements, the
+    budgets of all agreements in the backup and in the folder of acceptances count as spent.
 
     Example:  parley owner restore /backup/bank-a-2026-03-01.ledger --owner bank-a/owner.toml --assume-spent agreements
     """
@@ -138,7 +140,7 @@ def restore_command(
     spent_words = (
         "the whole lifetime budget"
         if everything
-        else f"every reserved budget, including that of the {counted(len(lost), 'acceptance')} in {books.accepted},"
+        else f"every reserved budget (including the budgets of {counted(len(lost), 'acceptance')} in {books.accepted})"
     )
     if not yes and not typer.confirm(
         f"Every existing agreement ends, and {spent_words} counts as spent. Restore?", err=True
@@ -161,8 +163,8 @@ def _require_terms(backup: Path, folder: Path) -> None:
         agreed = {account.terms_hash for _, account in ledger.accounts()}
     if not folder.is_dir() or not agreed <= {*Acceptances(folder).hashes()}:
         raise SettingError(
-            f"{folder}: the folder lacks the terms of some agreement in {backup}, so later agreements may be unknown. "
-            "Use --assume-spent all"
+            f"{folder}: the folder lacks the terms of some agreement in {backup}, so the folder may also lack later "
+            "agreements. Use --assume-spent all"
         )
 
 
@@ -198,7 +200,7 @@ def close_command(
     if len(matching_accounts) != 1:
         raise UnknownTerms(
             f"{terms}: expected the first digits of exactly one agreement's hash, but {len(matching_accounts)} "
-            "agreements match; parley owner ledger lists the hashes"
+            "agreements match; run parley owner ledger to list the hashes"
         )
     if not yes and not typer.confirm(
         f"End the agreement {matching_accounts[0].terms_hash[:16]}… with {matching_accounts[0].learner} permanently?",

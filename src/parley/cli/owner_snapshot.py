@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 URI = "Database address without a password: postgresql://USER@HOST:PORT/NAME, sqlite:FILE or duckdb:FILE."
 QueryFile = Annotated[
-    Path | None, typer.Option("--query-file", metavar="FILE", help="A file with the query, instead of --query.")
+    Path | None,
+    typer.Option("--query-file", metavar="FILE", help="File with the SQL query, to use instead of --query."),
 ]
 AskPassword = Annotated[
     bool, typer.Option("--ask-password", help="Ask for the database's password without displaying it.")
@@ -26,10 +27,13 @@ AskPassword = Annotated[
 def snapshot_command(
     uri: Annotated[str, typer.Option("--uri", metavar="URI", help=URI)],
     order_by: Annotated[
-        list[str], typer.Option(metavar="KEY", help="Column to sort rows by, treated as public. Repeatable.")
+        list[str],
+        typer.Option(metavar="KEY", help="Column to sort rows by, which Parley treats as public. Repeatable."),
     ],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the table.")],
-    query: Annotated[str | None, typer.Option(metavar="SQL", help="A query that returns one row per record.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="An SQL query that returns one row per record.")
+    ] = None,
     query_file: QueryFile = None,
     ask_password: AskPassword = False,
     as_json: Annotated[
@@ -38,15 +42,15 @@ def snapshot_command(
 ) -> None:
     """Copy the rows that a database query returns at one moment into a new folder of Parquet files.
 
-    Each column has the type that the database declares or that the query casts to. Rows are sorted by KEY, and keys
-    must be unique. If the command ends early, it leaves no files and cannot be resumed; run the command again.
+    Each column has the type that the database declares or that the query casts to. The command sorts the rows by KEY
+    and requires unique keys. An interrupted command leaves no files and cannot be resumed, so run the command again.
 
     Example:  parley owner snapshot --uri postgresql://anna@db/loans --query 'SELECT * FROM loans' --order-by id --to
     loans-2026-03
     """
     sql = query_text(query, query_file)
     if sql is None:
-        raise SettingError("--query SQL or --query-file FILE: expected one of the two")
+        raise SettingError("--query SQL, --query-file FILE: both are missing; give one of the two options")
     manifest, spreads = take_with_prompt(uri, sql, order_by, to, ask_password)
     if as_json:
         facts = {key: value for key, value in manifest.to_json().items() if key != "digest"}  # it would tell rows
@@ -59,8 +63,8 @@ def snapshot_command(
     )
     console.print(manifest.sentence(), markup=False, soft_wrap=True)
     console.print(
-        f"Next: if the table already has a ledger, keep the ledger, set table = {str(to.resolve())!r} in its "
-        "owner.toml and agree on new terms. Run parley owner init only if the table has no ledger",
+        f"Next: if the table already has a ledger, keep the ledger, set table = {str(to.resolve())!r} in "
+        "owner.toml, and agree on new terms. Run parley owner init only if the table has no ledger.",
         style="dim",
         markup=False,
         soft_wrap=True,
@@ -72,12 +76,14 @@ def query_text(query: str | None, file: Path | None) -> str | None:
     if file is None:
         return query
     if query is not None:
-        raise SettingError("--query SQL or --query-file FILE: expected one of the two")
+        raise SettingError("--query SQL, --query-file FILE: both are given; give only one of the two options")
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
-        problem = f"cannot be read ({type(error).__name__}); expected a UTF-8 text file with one SQL query"
-        raise SettingError(f"--query-file {file}: {problem}") from None
+        raise SettingError(
+            f"--query-file {file}: cannot be read ({type(error).__name__}); expected a UTF-8 text file with one SQL "
+            "query"
+        ) from None
 
 
 def take_with_prompt(

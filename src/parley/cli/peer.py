@@ -27,10 +27,10 @@ peer_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="""For an owner under gossip terms, which need no central
-learner: ask the owner's daemon, and mix parameters with neighbours.
+learner: get noisy gradients from the owner's daemon, and mix parameters with neighbouring peers.
 
-    Every owner runs its daemon (parley owner serve) and one peer. No process talks to all owners. With --resume, a
-    killed peer continues where it stopped.""",
+    Every owner runs its daemon (parley owner serve) and one peer. No central process talks to all owners. With
+    --resume, a killed peer continues where it stopped.""",
 )
 
 
@@ -42,7 +42,8 @@ def peer() -> None:
 @peer_app.command("run")
 def run_command(
     terms_file: Annotated[
-        Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, with algorithm = "gossip".')
+        Path,
+        typer.Argument(metavar="TERMS", help='The terms file that every owner accepted, with algorithm = "gossip".'),
     ],
     settings_file: Annotated[
         Path,
@@ -56,7 +57,7 @@ def run_command(
         typer.Option(metavar="SECONDS", help="Seconds without a reply after which a neighbour counts as late."),
     ] = 60.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: next to TERMS.")
+        Path | None, typer.Option(metavar="FILE", help="File for the run's state. Default: a file next to TERMS.")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the joint model as JSON.")] = None,
     differences: Differences = None,
@@ -66,10 +67,10 @@ def run_command(
     """Run one owner's part of training without a central learner. In each round, the peer mixes parameters with its
     neighbours and uses one noisy gradient from its owner's daemon.
 
-    Each owner first accepts the terms with `parley owner accept --peer` and runs `parley owner serve`. Neighbours may
-    start in any order; a peer waits for its neighbours. If a peer is killed at any moment, the same command with
-    --resume continues with the same questions, answers and messages. Every peer ends with the same model, the mean of
-    all owners' parameters. The peer logs JSON lines on stderr.
+    Before training, each owner accepts the terms with `parley owner accept --peer` and runs `parley owner serve`. Peers
+    may start in any order, because each peer waits for its neighbours. If a peer is killed at any moment, the same
+    command with --resume continues with the same questions, answers and messages. Every peer ends with the same model,
+    the mean of all owners' parameters. The peer logs JSON lines on stderr.
 
     Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
     """
@@ -127,8 +128,8 @@ def run_peer(
                 run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)
             ):
                 warn(
-                    f"{name}: did not report that it finished; if {name} still needs messages, run the same command "
-                    "with --resume"
+                    f"{name}: this neighbour did not report that it finished; if {name} still needs messages, run the "
+                    "same command again with --resume"
                 )
     finally:
         neighbourhood.close()

@@ -10,36 +10,40 @@ from parley.report.terminal import Terminal, show
 
 
 def plan_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file; owners' `data` may be missing.")],
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="The terms file, in which owners' `data` may be missing.")
+    ],
     pilot: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A public sample. Default: `public` in the terms.")
+        Path | None,
+        typer.Option(metavar="TABLE", help="Public sample. Default: the sample under `public` in the terms."),
     ] = None,
     moments: Annotated[
-        Path | None, typer.Option(metavar="JSON", help="Second moments that owners released, instead of a sample.")
+        Path | None,
+        typer.Option(metavar="JSON", help="Owners' released second moments, to use instead of a public sample."),
     ] = None,
     assume: Annotated[
         Path | None,
-        typer.Option(metavar="TOML", help="Assumptions to use instead of a sample, as for `parley forecast`."),
+        typer.Option(metavar="TOML", help="Assumptions to use instead of a public sample, as for `parley forecast`."),
     ] = None,
     delta: Annotated[
         float | None,
         typer.Option(
-            "--delta", metavar="DELTA", help="Consider Gaussian noise at this delta too. Default: the terms' delta."
+            "--delta", metavar="DELTA", help="Also consider Gaussian noise with this delta. Default: the terms' delta."
         ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
+        Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best plan, ready for parley train.")
     ] = None,
     differences: Differences = None,
     seed: Annotated[int, typer.Option(help="Seed of the pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Choose how best to spend the terms' budgets: algorithm, rounds, step, clip and noise. The command does not
-    read private records.
+    """Choose the algorithm, rounds, step, clip and noise that are expected to give the best model for the terms'
+    budgets. The command does not read private records.
 
     The planner uses public rows to test the choices that the terms leave open, with noise that fits the owners'
-    budgets. The planner prints the expected relative fitness of each choice. The planner does not change any owner's
-    epsilon, or which parties draw the noise.
+    budgets. The planner prints the expected relative fitness of each choice. The planner changes neither any owner's
+    epsilon nor the parties that draw the noise.
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
@@ -53,11 +57,12 @@ def plan_command(
 def pin_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="A terms file that no party has accepted yet.")],
     write: Annotated[
-        Path, typer.Option(metavar="TERMS2", help="File for the new terms; the public numbers go next to it.")
+        Path,
+        typer.Option(metavar="TERMS2", help="File for the new terms, beside which Parley writes the public numbers."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Freeze the preprocessing constants next to the terms file, so that all machines use the same constants.
+    """Freeze the preprocessing constants in a file next to the new terms, so that all machines use the same constants.
 
     Parley computes bounds, centres, scales, principal components, whitening and the points of a basis from the terms
     and the public sample. If a sample has equal variance in several directions, machines may compute different

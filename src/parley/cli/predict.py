@@ -9,9 +9,11 @@ from parley.report.terminal import Terminal, show
 
 
 def predict_command(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The model, as `parley train --save` wrote it.")],
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The model file that `parley train --save` wrote.")
+    ],
     rows: Annotated[
-        Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")
+        Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns that the model uses.")
     ],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the rows and their predictions (.csv or .parquet).")
@@ -24,10 +26,11 @@ def predict_command(
 ) -> None:
     """Add a trained model's predictions to a copy of a table.
 
-    Predicted numbers are in the target's own units. Predicted classes are names. If the model gives probabilities, each
-    class has a column of probabilities. Predicted counts are rates times the exposures in the table. For survival
-    models, FILE contains the expected time, hazards and survival by period, and --plot draws the curves. Nothing leaves
-    this machine. FILE also contains the private rows.
+    Predicted numbers are in the units of the target column. A predicted class is the name of the class. If the model
+    gives probabilities, FILE has a column of probabilities for each class. Predicted counts are rates times the
+    exposures in the table. For survival models, FILE contains the expected time, and the hazard and survival
+    probability for each period. For survival models, --plot draws the survival curves. Nothing leaves this machine.
+    FILE also contains the table's private rows.
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """

@@ -10,14 +10,17 @@ from parley.report.terminal import Terminal, show
 
 def refine_command(
     model_file: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")
+        Path, typer.Argument(metavar="MODEL", help="The joint model's file, which `parley train --save` wrote.")
     ],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms under which the model was trained.")],
     owner: Annotated[str, typer.Option(help="Owner whose rows personalise the model.")],
     save: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the personal model, which must stay with the owner.")
     ],
-    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Own table. Default: `data` in the terms.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="The owner's table. Default: the table under `data` in the terms."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Personalise the joint model with your own rows.

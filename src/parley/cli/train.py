@@ -22,7 +22,8 @@ def train_command(
     ledgers: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Release the model instead of simulating, and debit each ledger, DIR/OWNER.ledger."
+            metavar="DIR",
+            help="Release the model instead of simulating, and debit each owner's ledger, DIR/OWNER.ledger.",
         ),
     ] = None,
     lifetime: Annotated[
@@ -35,14 +36,18 @@ def train_command(
     differences: Differences = None,
     speeds: Speeds = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Sum rows on your own Dask cluster (tls://HOST:PORT).")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Compute sums over rows on your own Dask cluster (tls://HOST:PORT)."),
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw relative fitness by rounds (.png, .svg, .pdf).")
+        Path | None, typer.Option(metavar="FILE", help="Plot relative fitness against rounds (.png, .svg, .pdf).")
     ] = None,
     shapes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw each column's contribution, for bins and boosted trees.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With bins, hinges or trees: draw each column's contribution to predictions."
+        ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
@@ -55,15 +60,15 @@ def train_command(
 ) -> None:
     """Train one joint model under the terms, on this machine.
 
-    Without --ledgers the command simulates training. A simulation shows the relative fitness (excess cost over the
-    model without privacy) and the task's metrics on held-out rows. With --ledgers the command releases the model, with
-    safe noise and permanent debits. After a crash the same command continues where it stopped. Repeating a finished run
-    costs no budget, because owners return their stored answers. --lifetime creates missing ledgers. Use one ledger per
-    table, because a second ledger would not count what the first ledger spent.
+    Without --ledgers, the command simulates training. A simulation shows the relative fitness (excess cost over the
+    model without privacy) and the task's metrics on held-out rows. With --ledgers, the command releases the model, with
+    safe noise and permanent debits. After a crash, repeat the command to continue where the run stopped. Repeating a
+    finished run costs no budget, because owners return their stored answers. With --lifetime, the command creates
+    missing ledgers. Use one ledger per table, because a second ledger would not count what the first ledger spent.
 
     --force releases a model even if the forecast says that the zero model or the public sample's model is better, or
     that no owner gains. For ratings, --force releases a model even if the forecast says that owners do better alone.
-    --force also permits a release if some people may be in a second table with its own ledger.
+    --force also permits a release if some people may also be in another table that has another ledger.
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """

@@ -340,8 +340,8 @@ def require_readable(kind: Any, column: str, name: str) -> None:
         return
     if not readable(arrow):
         raise DataError(
-            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}; convert the column to one of: "
-            f"{READABLE_TYPES}"
+            f"{name}: column {column!r} has the type {printable(str(arrow), 80)}, which Parley cannot read; convert "
+            f"the column to one of: {READABLE_TYPES}"
         )
     if (
         arrow is not kind and selectable_type(arrow) != arrow

@@ -48,7 +48,7 @@ class Held(ABC):
         stay_in_memory()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("rows stay in the memory of the worker that read them")
+        raise TypeError("rows must stay in the memory of the worker that read them")
 
     def sums(self, part: Callable[[Any], Floats], first: int) -> list[Floats]:
         """Return one sum for each of its pieces from number `first` on, as many as travel at once."""
@@ -145,7 +145,7 @@ def stay_in_memory() -> None:
         manager.data.n = float("inf")
     if spills(worker):
         raise GuaranteeError(
-            "cluster: a worker may write exact sums to its disk; set distributed.worker.memory.target and "
+            "cluster: a worker could write exact sums to its disk; set distributed.worker.memory.target and "
             "distributed.worker.memory.spill to False and start the worker again"
         )
 
@@ -217,7 +217,9 @@ class Cluster:
                 with self._dealing:
                     self._dealt.pop(table, None)  # what was dealt may be what fails
                 raise
-        raise Unavailable(f"cluster: the workers were lost {MAX_ATTEMPTS} times; check the workers and try again")
+        raise Unavailable(
+            f"cluster: workers stopped or lost their connection {MAX_ATTEMPTS} times; check the workers and try again"
+        )
 
     def close(self) -> None:
         """Leave the cluster, which frees what its workers hold."""
@@ -285,8 +287,9 @@ class Cluster:
                     raise _WorkerLost from None
             late_arrivals += computed  # who still computes is waited for
         raise Unavailable(
-            f"cluster: computed sums did not arrive within {MAX_ATTEMPTS} x "
-            f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds; check the network to the workers and try again"
+            f"cluster: computed sums did not arrive in {MAX_ATTEMPTS} attempts of "
+            f"{MAX_ARRIVAL_CHECKS * WORKER_CHECK_INTERVAL_S:g} seconds each; check the network to the workers and try "
+            "again"
         )
 
     def _deal(self, client: Any, table: object, hold: Callable[[Sequence[P]], Held], pieces: Sequence[P]) -> Dealt:
@@ -372,7 +375,9 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         import distributed
         from distributed.utils import LoopRunner
     except ModuleNotFoundError:
-        raise SettingError("cluster: requires an extra package; run: pip install 'parley-dp[cluster]'") from None
+        raise SettingError(
+            "cluster: a cluster requires an extra package; run: pip install 'parley-dp[cluster]'"
+        ) from None
     runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
 
     def connect(timeout: float) -> Any:

@@ -84,8 +84,7 @@ class Hinged(Forest):
             ) from None
         if made.knots.shape != (made.leaves,) or made.joined.shape != (made.leaves,) or not made._sound(columns):
             raise DataError(
-                "model.preparation: the bins in the file cannot be joined; ask the author of the terms for the right "
-                "file"
+                "model.preparation: the bins in the file are invalid; ask the author of the terms for the right file"
             )
         return made
 

@@ -114,8 +114,8 @@ class Encoding(ABC):
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(
-                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; fill in the cell, or set "
-                "model.missing"
+                f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: the value is missing; fill in the cell, "
+                "or set model.missing"
             )
         return values
 

@@ -198,7 +198,7 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
         )
     for name in model.class_weight:
         if name not in classes:
-            raise DataError(f"model.class_weight.{name}: use one of the classes {', '.join(classes)}")
+            raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame, pins: Pins | None) -> Preparation:
@@ -255,7 +255,8 @@ def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation
         low, high = fitted.prepared_bounds
         if not (np.isfinite(fitted.low).all() and np.isfinite(fitted.high).all()):
             raise DataError(
-                "model.basis.points: declare bounds of every feature, give a public sample, or list the points"
+                "model.basis.points: random points need bounds of every feature; declare model.bounds, give a public "
+                "sample, or list the points"
             )
         return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
     return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
@@ -281,8 +282,8 @@ def _principal(standard: Floats, components: int) -> Floats:
     """Return the directions [features, components] in which the public sample spreads most."""
     if not components <= min(standard.shape):
         raise DataError(
-            f"model.components = {components}: expected at most {min(standard.shape)}, the smaller of the numbers of "
-            "rows and columns in the public sample"
+            f"model.components = {components}: expected at most {min(standard.shape)}, the number of rows or of "
+            "columns in the public sample, whichever is smaller"
         )
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
         from sklearn.decomposition import PCA  # a library that most terms need not wait for
@@ -377,7 +378,10 @@ def dropped_rows(model: Model) -> str | None:
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
     """Return every numeric column. A private table's text column is refused: one odd cell must not drop a feature."""
     if schema is None:
-        raise DataError("model.features: list the columns, because neither a public sample nor a table gives them")
+        raise DataError(
+            "model.features: the key is missing, and neither a public sample nor a table gives the columns; list the "
+            "features"
+        )
     excluded = {*terms.model.outcome_columns, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:

@@ -305,8 +305,8 @@ class MarginForest(Forest):
         fits = orders.ndim == 2 and orders.shape[1] == columns and len(orders) <= columns * outcomes
         if not fits or not (np.abs(orders) <= LARGEST).all():
             raise DataError(
-                "model.preparation: the orders of names in the file are wrong: expected at most one order for each "
-                "column and outcome"
+                "model.preparation: the file orders the names of categories wrongly; expected at most one order for "
+                "each column and outcome"
             )
         first = Forest.from_arrays(arrays, columns + len(orders), outcomes)
         later = {
@@ -385,7 +385,10 @@ class MarginLines(MarginForest):
         lines, made = arrays.get(LINES_ARRAY, np.empty(0)), MarginForest.from_arrays(arrays, columns, outcomes)
         fits = lines.shape == (3, columns + outcomes) and made.leaves == 1
         if not fits or not ((np.abs(lines) <= LARGEST) & (lines >= [[-LARGEST], [MIN_SPREAD], [0]])).all():
-            raise DataError("model.preparation: the file needs a valid centre, scale and size for each column")
+            raise DataError(
+                "model.preparation: the file lacks a valid centre, scale or size for a column; ask the author of the "
+                "terms for the right file"
+            )
         return cls(**vars(made), lines=lines)
 
 

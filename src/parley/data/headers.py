@@ -46,7 +46,7 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     if person is not None:
         if table.streams:
             raise DataError(
-                f"{path}: privacy.person: rows cannot be counted per person in a folder of files; give one file"
+                f"{path}: privacy.person: Parley cannot count rows per person in a folder of files; give one file"
             )
         require_columns(table.example, [person], str(path))
         rows = int(first_rows(table.frame([person]), person, records_per_person, str(path)).sum())

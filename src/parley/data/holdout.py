@@ -214,8 +214,8 @@ def counted_rows(table: TableSource, privacy: Privacy, name: str) -> CountedRows
         return None
     if table.streams:
         raise DataError(
-            f"{name}: privacy.person: rows cannot be counted per person in a streamed table; give one file, or one row "
-            "per person"
+            f"{name}: privacy.person: Parley cannot count rows per person in a folder of Parquet files; give all rows "
+            "in one file"
         )
     require_columns(table.example, [privacy.person], name)
     return first_rows(table.frame([privacy.person]), privacy.person, privacy.records_per_person, name)
@@ -237,7 +237,7 @@ def require_room(table: TableSource, rows: int, width: int) -> None:
     needed, memory = 8 * rows * (width + 2), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
-            f"{table.where}: the table's prepared rows need {needed / 1e9:.0f} GB, but this machine has "
+            f"{table.where}: the table's prepared rows need {needed / 1e9:.0f} GB of memory, but this machine has "
             f"{memory / 1e9:.0f} GB; use fewer rows, or a folder of Parquet files, which a release reads in parts"
         )
 

@@ -438,6 +438,6 @@ def require_records(terms: Terms, name: str, found: int, note: str = "") -> None
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(
-            f"{name}: the terms promise {declared} records, but the table has {found}{note}; use the agreed table, or "
+            f"{name}: the terms state {declared} records, but the table has {found}{note}; use the agreed table, or "
             "agree on new terms"
         )

@@ -167,7 +167,7 @@ def read_pins(model: Model) -> Pins | None:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(
-                f"{path}: the file is larger than {MAX_FILE_BYTES:,} bytes, so it does not hold public numbers; check "
+                f"{path}: the file is larger than {MAX_FILE_BYTES:,} bytes, so it cannot contain public numbers; check "
                 "the name"
             )
         content = path.read_bytes()
@@ -214,7 +214,8 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     shape = standard.shape[1], components
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(
-            f"model.preparation: model.components needs a rotation of {shape[0]} x {shape[1]} numbers. {PIN_AGAIN}"
+            f"model.preparation: model.components needs a rotation of {shape[0]} x {shape[1]} numbers, which the file "
+            f"lacks. {PIN_AGAIN}"
         )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]

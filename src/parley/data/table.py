@@ -59,10 +59,10 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
     fine = ~np.isinf(values) if gaps else np.isfinite(values)
     if not fine.all():
         bad = np.flatnonzero(~fine)
-        what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
+        what = "the value is missing" if np.isnan(values[bad[0]]) else "the value is infinite"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(
-            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers: fix the file or set "
+            f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers. Fix the file, or set "
             "model.missing"
         )
     return np.ascontiguousarray(values)
@@ -228,7 +228,9 @@ def names_of(frame: Rows, column: str, name: str, what: str) -> tuple[NDArray[np
 def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) -> None:
     missing = np.flatnonzero(place < 0)
     if missing.size:
-        raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; every row needs {what}")
+        raise DataError(
+            f"{name}: column {column!r}, row {missing[0] + 1}: the value is missing; every row needs {what}"
+        )
 
 
 def _names_by_row(
@@ -271,7 +273,7 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
         if words is not None:
             return arrow_cells.distinct_cells(words)
     except UnicodeError:
-        raise DataError(f"{name}: column {column!r}: the text is not UTF-8; convert the file") from None
+        raise DataError(f"{name}: column {column!r}: the text is not UTF-8; convert the file to UTF-8") from None
     except pa.ArrowException as error:  # its text may quote cells
         raise DataError(f"{name}: column {column!r}: the cells cannot be read ({type(error).__name__})") from None
     series = cast("pd.Series[Any]", _declared(frame, column, name))

@@ -161,7 +161,8 @@ def _wanted(y: Floats, outcomes: int, classifies: bool) -> Floats:
         return y[None]
     if np.unique(y).size < max(outcomes, 2):
         raise DataError(
-            "model.columns: the public rows for growing trees lack a class; use 'bins' or a larger public sample"
+            "model.columns: a class is missing from the public rows for growing trees; use 'bins' or a larger public "
+            "sample"
         )
     classes = np.arange(outcomes)[:, None] if outcomes > 1 else np.ones((1, 1))
     return np.asarray(y == classes, dtype=np.float64)

@@ -21,8 +21,8 @@ target = "int_rate"             # the interest rate of the loan
 features = ["loan_amnt", "term", "annual_inc", "dti", "fico", "revol_util", "delinq_2yrs", "open_acc", "emp_length",
             "home_ownership", "purpose"]
 coding = "one-hot"              # each category name becomes a column of 0 and 1
-public = "public.csv"           # a small public sample: the source of scales, bounds, categories and forecasts
-whitening = "public"            # features are rotated until they are uncorrelated on the public sample
+public = "public.csv"           # a small public sample, used for scales, bounds, categories and forecasts
+whitening = "public"            # features are transformed so that they are uncorrelated on the public sample
 intercept = true
 holdout = 0.2                   # the share of each table that is held out for scoring
 """
@@ -39,7 +39,7 @@ step = 1.2
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 15.34                    # a record's gradient above this norm is scaled down to it
+clip = 15.34                    # owners scale down larger gradients of records to this norm
 noise = "shared"                # drawn by three hosts for all owners; no host knows the noise
 """,
     OWN_NOISE_FILE: """\
@@ -53,7 +53,7 @@ decay = 0.0
 [privacy]
 mechanism = "gaussian"
 delta = 1e-6
-clip = 4.29                     # a record's gradient above this norm is scaled down to it
+clip = 4.29                     # owners scale down larger gradients of records to this norm
 """,
 }
 

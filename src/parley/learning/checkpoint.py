@@ -82,12 +82,13 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
         ) from None
     if not checksum_matches:
         raise SettingError(
-            f"{path}: the checksum differs, so the file was changed after writing; restore the run's checkpoint, or "
-            "move this file away to start again"
+            f"{path}: the checksum does not match, so the file was changed after writing; restore the run's "
+            "checkpoint, or move this file away to start again"
         )
     if checkpoint is None:
         raise SettingError(
-            f"{path}: this checkpoint belongs to other terms; give the terms with the hash {expected[:16]}…"
+            f"{path}: this checkpoint belongs to other terms than the given terms (hash {expected[:16]}…); give the "
+            "terms of the run, or move this file away to start again"
         )
     return checkpoint
 

@@ -74,7 +74,9 @@ class DeployedRun:
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start, {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
+            raise SettingError(
+                f"{self.checkpoint}: this checkpoint is from an earlier run; continue that run with --resume"
+            )
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start, Watch(self.setup).memory())
 
     def finished(self, begin: Checkpoint) -> bool:
@@ -87,7 +89,7 @@ def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> De
     terms.require_release()
     setup = resolve(terms)
     if not setup.parts:
-        raise SettingError("owners: expected at least one")
+        raise SettingError("owners: expected at least one owner in the terms")
     require_as_good(setup)
     return DeployedRun(setup, make_algorithm(setup), checkpoint, model)
 

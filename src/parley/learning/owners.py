@@ -106,8 +106,8 @@ def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
         raise LedgerError(
-            f"--lifetime {lifetime:g}: expected a number above 0; it is the largest epsilon that all agreements "
-            f"together may ever cost"
+            f"--lifetime {lifetime:g}: expected a number above 0, the largest epsilon that all agreements on the table "
+            "together may cost"
         )
     if lifetime_delta is not None and not 0 <= lifetime_delta < 1:
         raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number of at least 0 and below 1")
@@ -154,7 +154,7 @@ def spent_so_far(terms: Terms, folder: Path) -> dict[str, Fraction]:
 def _require_place(folder: Path) -> None:
     above = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     if not above.is_dir():
-        raise LedgerError(f"{above}: is a file; expected a folder for the owners' ledgers")
+        raise LedgerError(f"{above}: expected a folder for the owners' ledgers, found a file; choose a folder")
     if not os.access(above, os.W_OK):
         raise LedgerError(f"{above}: this account cannot write to this folder; choose another folder for ledgers")
 
@@ -181,7 +181,7 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
         [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
     )
     if promised.delta > Fraction(str(lifetime_delta or 0)):
-        short.append(f"a lifetime δ of {delta:g} or more (--lifetime-delta {delta:g}), because their noise needs a δ")
+        short.append(f"a lifetime δ of {delta:g} or more (--lifetime-delta {delta:g}), because the noise needs a δ")
     if short:
         raise LedgerError(
             f"{path}: these terms need {' and '.join(short)}. No ledger was created yet, because a ledger's "
@@ -222,7 +222,7 @@ def table_of(part: OwnerTerms, data: Path | None) -> TableSource:
     """Open the asking owner's table, for its own eyes: from --data, or from the terms."""
     if data is None and part.data is None:
         raise SettingError(
-            f"{part.name}: which table? Give --data TABLE; the terms name no table (owners.{part.name}.data)"
+            f"{part.name}: the terms contain no path of this owner's table (owners.{part.name}.data); give --data TABLE"
         )
     return held_table(owner_table(part) if data is None else str(data))
 
@@ -271,7 +271,7 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
         raise SettingError("owners: expected a different name for each owner")
     expected = [part.name for part in terms.owners]
     if set(by_name) != set(expected):
-        raise TermsError(f"owners: expected {expected}, as in the terms; got {sorted(by_name)}")
+        raise TermsError(f"owners: expected {expected}, as in the terms, found {sorted(by_name)}")
     return [by_name[name] for name in expected]
 
 
@@ -289,9 +289,9 @@ def gather(
         setup = parties[0].resolve(terms)
         return parties, [party.accept(setup) for party in parties], (replicates,)
     if seed is not None:
-        raise SettingError("seed: a release draws fresh noise; seeds are for simulations")
+        raise SettingError("seed: allowed only in simulations, because a release draws fresh noise; remove seed")
     if replicates > 1:
-        raise SettingError("replicates: owners with durable ledgers release once; replicates are for simulations")
+        raise SettingError("replicates: allowed only in simulations, because owners with durable ledgers release once")
     if not all(owner.releases for owner in owners):
         raise SettingError("owners: expected durable ledgers for all owners, or for none")
     return owners, [owner.agreement(terms.hash) for owner in owners], ()

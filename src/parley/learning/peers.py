@@ -126,7 +126,9 @@ class PeerRun:
         if not self.checkpoint.exists():
             return Checkpoint(self.setup.hash, self.start(), {}, {})
         if not resume:
-            raise SettingError(f"{self.checkpoint}: a run under these terms was started before; --resume continues it")
+            raise SettingError(
+                f"{self.checkpoint}: this checkpoint is from an earlier run; continue that run with --resume"
+            )
         return load_checkpoint(self.checkpoint, self.setup.terms, self.start())
 
     def agreed(self) -> Checkpoint | None:
@@ -146,7 +148,9 @@ class PeerRun:
 def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None = None) -> PeerRun:
     """Fix everything before the first question."""
     if owner not in {part.name for part in terms.owners}:
-        raise SettingError(f"owner.toml: these terms have no owner {owner!r}")
+        raise SettingError(
+            f"owner.toml: these terms have no owner {owner!r}; correct the owner's name, or give other terms"
+        )
     require_prediction(terms)
     terms.require_release()
     setup = resolve(terms)
@@ -308,8 +312,8 @@ def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
     for name, point in points.items():
         if radius is not None and not (np.abs(point) <= radius).all():
             raise ContradictionError(
-                f"{name}: this peer's final point is outside the agreed box; ask its operator, and those of the peers "
-                "that passed the point on"
+                f"{name}: this peer's final parameters are larger than the agreed model.radius; ask the operators of "
+                "this peer and of the peers that passed the parameters on"
             )
 
 

@@ -88,7 +88,8 @@ def _origin(setup: Setup, start: Floats | None, replicates: tuple[int, ...]) -> 
     origin = np.asarray(start, dtype=np.float64)
     if origin.shape not in ((setup.parameters,), (*replicates, setup.parameters)):
         raise SettingError(
-            f"start: expected {setup.parameters} numbers, or that many for each replicate; got shape {origin.shape}"
+            f"start: expected {setup.parameters} numbers, or {setup.parameters} for each replicate, found an array of "
+            f"shape {origin.shape}"
         )
     return origin
 

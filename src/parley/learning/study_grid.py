@@ -75,7 +75,9 @@ def with_settings(terms: Terms, settings: Mapping[str, float | Sequence[float]])
         places = homes[sections[name]]
         values = value if isinstance(value, Sequence) else [value] * len(places)
         if len(values) != len(places):
-            raise SettingError(f"{name}: expected one number, or {len(places)}")
+            raise SettingError(
+                f"{name}: expected one number, or a list of {len(places)}, found a list of {len(values)}"
+            )
         for place, each in zip(places, values, strict=True):
             place[name] = each
     return terms.changed(learning=learning, privacy=privacy, owners=owners)

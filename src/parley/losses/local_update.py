@@ -210,7 +210,7 @@ def local_update(
             "steps; choose an algorithm without local steps"
         )
     if limits.radius is None or not steps or curvature is None or bound is None:
-        raise TermsError(f"learning.algorithm: {algorithm} needs model.radius and bounds of every feature; set them")
+        raise TermsError(f"learning.algorithm: {algorithm} needs model.radius and bounds of every feature; set both")
     return LocalUpdate(
         steps,
         step,

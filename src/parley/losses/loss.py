@@ -83,7 +83,10 @@ class RecordBound:
     def noise_norm(self) -> Norm:
         """The norm; refused if noise cannot be calibrated in it."""
         if self.norm == "linf":
-            raise GuaranteeError("noise cannot be calibrated to LINF: use the bound in the mechanism's norm (`within`)")
+            raise GuaranteeError(
+                "noise cannot be calibrated in the L-infinity norm; convert the bound with `within` to the mechanism's "
+                "norm"
+            )
         return self.norm
 
 

@@ -183,7 +183,7 @@ class PerturbedCost:
         """Return the cost of these terms: linear term and penalty that epsilon needs, and the terms' own penalty."""
         if not isinstance(objective, Perturbable):
             raise TermsError(
-                "learning.algorithm: no proof covers objective-perturbation with this model; choose another"
+                "learning.algorithm: no proof covers objective-perturbation with this model; choose another algorithm"
             )
         law, basis = objective.perturbation(preparation)
         numbers = basis.shape[1] * preparation.width

@@ -37,15 +37,15 @@ def acceptance_summary(
         exception = f", except with probability {number(failure, side='above')} ({WIDER_NOTE})"
     else:
         (low, high), exception = posterior_bounds(covered, 0.5), ""
-    callers = f"any caller with a certificate for {learner!r} and " + (
-        f"the key {key[:16]}…" if key else "any key that the authority signed"
+    callers = f"anyone with a certificate for {learner!r} and " + (
+        f"the key {key[:16]}…" if key else "a key that the authority signed"
     )
+    asker = f"Learner: {learner}" if peer is None else f"No learner; your own peer, {learner}, sends the questions"
     task = agreement.setup.task
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash})",
-        f"{'Learner' if peer is None else 'No learner; your own peer asks'}: {learner}. Who may ask: {callers}"
-        f"{'; relays on this machine' if relay else ''}.",
+        f"{asker}. Who may send questions: {callers}{', and relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *task.purpose(agreement),
         *_counted(agreement),
@@ -56,8 +56,9 @@ def acceptance_summary(
         *_arrivals(agreement),
         *_liars_sentence(terms),
         *sentences(agreement),
-        f"The terms promise {_protected(agreement)} ({Adjacency.from_unit(terms.privacy.unit)}): ε = "
-        f"{number(reservation.epsilon, side='above')}, δ = {number(terms.privacy.delta, side='above')}."
+        f"The terms promise ε = {number(reservation.epsilon, side='above')}, δ = "
+        f"{number(terms.privacy.delta, side='above')} ({Adjacency.from_unit(terms.privacy.unit)}) for "
+        f"{_protected(agreement)}."
         f"{_limits(agreement)}{_smallest_epsilon(owner, terms)}{_copies(terms, covered)} "
         f"Someone who gave a claim about {'your table' if terms.privacy.unit == OWNER_UNIT else f'a {task.unit}'} even "
         f"odds beforehand can end up between {percent(low, 'below')} and {percent(high, 'above')}{exception}."
@@ -94,7 +95,7 @@ def _neighbours(terms: Terms, owner: str) -> str:
     near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
         "Your peer mixes your answers with the numbers that it receives and sends the mixture to the peers of "
-        f"{', '.join(map(printable, near))}. At the end, every owner knows every owner's final parameters."
+        f"{', '.join(map(printable, near))}. After training, every owner knows every owner's final parameters."
     )
 
 
@@ -125,10 +126,10 @@ def _noisy(agreement: Agreement) -> str:
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = (
-            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with laplace noise "
-            f"for ε = {number(terms.score_epsilon, side='above')} (training uses the rest of ε)"
+            f" You also send one score of the finished model: {agreement.part.stages[1].question.words()}, with "
+            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}. Training uses the rest of ε."
         )
-    return f"You send {_answers(agreement)}, with {terms.privacy.mechanism} noise{scored}. You send nothing else."
+    return f"You send {_answers(agreement)}, with {terms.privacy.mechanism} noise.{scored} You send nothing else."
 
 
 def _shared(agreement: Agreement) -> list[str]:
@@ -136,7 +137,8 @@ def _shared(agreement: Agreement) -> list[str]:
     terms = agreement.setup.terms
     scored = ""
     if terms.privacy.score_epsilon is not None:
-        scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
+        words = agreement.part.stages[1].question.words()
+        scored = f" You also contribute to one score of the finished model: {words}."
     two, mechanism = terms.noise.hosts == TWO_HOSTS.hosts, terms.privacy.mechanism
     noise = (
         f"{mechanism} noise from each of the two hosts. Each host knows its own noise. Even if one host acts together "
@@ -146,9 +148,9 @@ def _shared(agreement: Agreement) -> list[str]:
     )
     shares, received = ("two", "one") if two else ("three", "two")
     return [
-        f"You contribute to {_answers(agreement)}{scored}. Your exact sum, without noise, is split into {shares} "
-        f"shares, and each host receives {received} of the shares. You send nothing else.",
-        f"The hosts are {host_names(terms)}. One host alone can read nothing. "
+        f"You contribute to {_answers(agreement)}.{scored} You split each exact sum, without noise, into {shares} "
+        f"shares, and send {received} of the shares to each host. You send nothing else.",
+        f"The hosts are {host_names(terms)}. One host alone learns nothing about your exact sum. "
         f"{'The two hosts' if two else 'Any two hosts'} together can read your exact sum.",
         f"The learner receives the sum over all owners with {noise}"
         + (f" The score has laplace noise for ε = {number(terms.score_epsilon, side='above')}." if scored else ""),
@@ -160,7 +162,7 @@ def _copies(terms: Terms, covered: float) -> str:
     if terms.privacy.shared_records == 1:
         return ""
     return (
-        f" The answers of all {terms.privacy.shared_records} owners that may hold the same record together have ε = "
+        f" If {terms.privacy.shared_records} owners have the same record, all their answers together have ε = "
         f"{number(covered, side='above')}."
     )
 
@@ -179,8 +181,8 @@ def _smallest_epsilon(owner: Owner, terms: Terms) -> str:
         "all noise, and nobody notices"
     )
     return (
-        f" All owners share one noise, so the smallest ε of all owners applies (yours was {own}). The promise holds as "
-        f"long as {holds}."
+        f" All owners share one noise, so the smallest ε of all owners applies (the terms give you ε = {own}). "
+        f"The promise holds as long as {holds}."
     )
 
 
@@ -204,7 +206,7 @@ def _steps(agreement: Agreement) -> list[str]:
     if part.training.series.joint:
         return [
             "The noise of an answer is calibrated for all answers together. The first answer spends the whole ε = "
-            f"{total}{at}. Nothing is refunded if the learner asks for no more answers."
+            f"{total}{at}. Nothing is refunded if the learner asks no more questions."
         ]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     every = counted(answers, "answer")
@@ -243,8 +245,8 @@ def _liars_sentence(terms: Terms) -> list[str]:
     return [
         f"The terms assume at most {counted(section.byzantine, 'lying owner')}. The learner combines the answers by "
         f"the rule {section.rule!r}. The learner's result names each owner whose answers the agreed "
-        f"bound{'' if section.spread is None else ', the stated spread'} and the noise cannot explain. Your promise "
-        "does not depend on the rule."
+        f"bound{'' if section.spread is None else ', the stated spread'} and the noise cannot explain. The promise to "
+        "your people does not depend on the rule."
     ]
 
 
@@ -288,7 +290,7 @@ def accepted(owner: Owner, terms: Terms) -> bool:
 def require_ledger(owner: Owner) -> Ledger:
     """Return the durable ledger of an owner that serves."""
     if not isinstance(owner.ledger, Ledger):
-        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+        raise SettingError(f"{owner.name}: this owner has no durable ledger; create the owner with a parley.Ledger")
     return owner.ledger
 
 
@@ -305,7 +307,10 @@ def others_in(terms: Terms, owner: str) -> str:
         for part in others[:MAX_LISTED_OWNERS]
     ]
     more = f" and {len(others) - MAX_LISTED_OWNERS:,} more" if len(others) > MAX_LISTED_OWNERS else ""
-    return f"Other owners in these terms: {', '.join(listed)}{more}. This list does not show who has accepted."
+    return (
+        f"Other owners in these terms: {', '.join(listed)}{more}. This list does not show which owners have accepted "
+        "the terms."
+    )
 
 
 def left_after(books: Ledger, reservation: Reservation, known: bool) -> str:
@@ -318,10 +323,12 @@ def left_after(books: Ledger, reservation: Reservation, known: bool) -> str:
     lifetime, reserved, held = books.lifetime, books.reserved, books.rho
     if held is not None:
         left = held[0] - held[1] - (0 if known else reservation.rho or 0)
-        return f"These terms leave ρ = {number(left, side='below')} of {number(held[0], side='below')}."
+        of_rho = f"ρ = {number(left, side='below')} of {number(held[0], side='below')}"
+        return f"These terms leave {of_rho} in the lifetime budget for all further terms."
     cost = (0, 0) if known else (reservation.epsilon, reservation.delta)
     left, deltas = lifetime[0] - reserved[0] - cost[0], lifetime[1] - reserved[1] - cost[1]
     of_delta = f", δ = {number(deltas, side='below')} of {number(lifetime[1])}" if lifetime[1] > 0 else ""
     return (
-        f"These terms leave ε = {number(left, side='below')} of {number(lifetime[0])}{of_delta} for all further terms."
+        f"These terms leave ε = {number(left, side='below')} of {number(lifetime[0])}{of_delta} in the lifetime budget "
+        "for all further terms."
     )

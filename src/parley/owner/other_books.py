@@ -178,7 +178,7 @@ def _written(note: Note) -> bytes:
     """Return a note as the bytes of an .npz file."""
     sketch = note.sketch
     if sketch is None:
-        raise LedgerError("a note that is not next to its table needs a sketch")
+        raise LedgerError("a note in the state folder must contain a sketch of the table")
     keys = [sketch.whole, *sketch.without, *sketch.single]
     about = {"format": FORMAT, "digest": note.digest, **_facts(note)}
     about |= {"rows": sketch.rows, "width": sketch.width, "columns": sketch.columns, "alike": sketch.alike}
@@ -228,8 +228,8 @@ def _read(file: Path) -> Note:
         return _note(about, digest=about["digest"], sketch=sketch)
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise LedgerError(
-            f"{file}: a note about a table's ledger cannot be read ({type(error).__name__}); restore the note from a "
-            "backup. Nothing was spent"
+            f"{file}: this note about a table's ledger cannot be read ({type(error).__name__}); restore the file from "
+            "a backup. Nothing was spent"
         ) from None
 
 
@@ -256,14 +256,14 @@ class OtherBooks:
     @property
     def sentence(self) -> str:
         """What was found, and what was promised and spent there."""
-        shared = "the same table as" if self.same else "a table with some of the same rows or people as"
-        found = f"{printable(str(self.ledger))} is a ledger for {shared} {printable(self.owner)}'s."
+        shared = "the table" if self.same else "a table that shares rows or people with the table"
+        found = f"{printable(str(self.ledger))} is another ledger for {shared} of {printable(self.owner)}."
         if self.reserved is None:
             return f"{found} That ledger no longer exists, so its spent ε is unknown."
         epsilon, delta = (number(each, side="above") for each in self.reserved)
         return (
-            f"{found} That ledger reserved ε = {epsilon}, δ = {delta}, and ε = {number(self.spent, side='above')} of "
-            "it is spent. A release under another ledger adds to the spent ε."
+            f"{found} That ledger has reserved ε = {epsilon}, δ = {delta}, and has spent ε = "
+            f"{number(self.spent, side='above')}. A release under another ledger adds to the spent ε."
         )
 
 

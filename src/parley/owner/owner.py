@@ -96,7 +96,8 @@ class Owner:
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(
-                f"{name}: an owner with a durable ledger releases answers, so its noise must be safe; remove `noise`"
+                f"{name}: an owner with a durable ledger releases answers, so the noise must be safe; omit the "
+                "argument `noise`"
             )
         self._replicates: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
@@ -182,7 +183,9 @@ class Owner:
         stage = agreement.part.check(query, self._replicates)
         mechanism = stage.series.mechanism
         if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
-            raise GuaranteeError(f"{self.name}: under these terms answers are shared, not released; use `contribute`")
+            raise GuaranteeError(
+                f"{self.name}: under these terms the owner sends shares instead of a released answer; call `contribute`"
+            )
 
         what = query, agreement.tables, self._replicates, mechanism, self.noise
         cost, event = partial(agreement.part.cost, query.round), stage.event(query.round).to_dict()
@@ -198,8 +201,8 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(
-                f"{self.name}: under these terms each owner draws its own noise, and a sum of exact answers would have "
-                "no noise; use `answer`"
+                f"{self.name}: under these terms each owner draws its own noise, and shares of an exact answer would "
+                "have no noise; call `answer`"
             )
         key, hosts, fresh_shares = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
 
@@ -247,14 +250,19 @@ class Owner:
     def agreement(self, terms_hash: str) -> Agreement:
         """Return the agreement with this hash, or refuse."""
         if not self.accepted(terms_hash):
-            raise UnknownTerms(f"{self.name}: this owner has not accepted these terms")
+            raise UnknownTerms(
+                f"{self.name}: this owner has not accepted these terms; the owner must accept the terms first"
+            )
         return self._prepared[terms_hash]
 
     def simulate(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
         """Return a copy for one study of `replicates` parallel runs: fresh ledger, seeded noise, same
         prepared rows."""
         if self.releases:
-            raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in simulations")
+            raise GuaranteeError(
+                f"{self.name}: an owner with a durable ledger does not take part in simulations; create the owner "
+                "without a ledger"
+            )
         own = self._in_memory if self.table.streams else self
         copy = Owner(self.name, own.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy._replicates = (replicates,)
@@ -278,8 +286,8 @@ class Owner:
         expected = setup.task.features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
             raise DataError(
-                f"{self.name}: the table's columns differ from those of the other owners; list model.features in the "
-                "terms"
+                f"{self.name}: the table's columns differ from the other owners' columns; list the common columns "
+                "under model.features in the terms"
             )
         train, held_out = setup.preparation.designs(self.table, terms, self.name)
         return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
@@ -287,8 +295,8 @@ class Owner:
     def _require_foreign_sample(self, terms: Terms) -> None:
         if terms.model.public is not None and self.table.holds(Path(terms.model.public)):
             raise DataError(
-                f"{self.name}: model.public is this owner's own table, part of it or a copy; give a public sample "
-                "without private rows"
+                f"{self.name}: the public sample (model.public) is this owner's own table, a part or a copy of the "
+                "table; use a sample without private rows"
             )
 
 

@@ -93,7 +93,7 @@ def record_sentences(agreement: Agreement) -> list[str]:
     facts, terms = figures(agreement), agreement.setup.terms
     lines = [
         limit_words(agreement, facts),
-        "Values are clipped to these ranges: " + "; ".join(_range_words(agreement)) + ".",
+        "Parley clips values to these ranges: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
     lines += [] if choice is None else [choice]
@@ -106,11 +106,11 @@ def record_sentences(agreement: Agreement) -> list[str]:
         dropped = dropped_rows(terms.model)
         lines += [] if dropped is None else [dropped]
     if facts["preparation_sha256"] is not None:
-        trees = " Parley uses the trees exactly as stored in the file." if terms.model.trees is not None else ""
+        trees = " Parley uses the pinned trees without change." if terms.model.trees is not None else ""
         lines.append(
-            f"The pinned public numbers have SHA-256 {facts['preparation_sha256']}. Up to rounding, the pinned numbers "
-            "equal those that this machine computes from the public sample. All parties use the same pinned "
-            f"numbers.{trees}"
+            f"The file of pinned public numbers has SHA-256 {facts['preparation_sha256']}. Up to rounding, the pinned "
+            "numbers equal the numbers that this machine computes from the public sample. All parties use the same "
+            f"pinned numbers.{trees}"
         )
     if (tree_structure := grown_here(agreement.setup.preparation)) is not None:
         lines.append(
@@ -118,8 +118,8 @@ def record_sentences(agreement: Agreement) -> list[str]:
             if tree_structure
             else "The pinned trees DIFFER from the trees that this machine grows on the public sample. Another "
             "processor or library may have chosen other splits of equal quality, or the trees were grown on "
-            "other rows. Ask the author of the terms for the reason. The trees may make the model worse, or wrong "
-            "about some rows. Each record still lies in exactly one leaf of each tree."
+            "other rows. Ask the author of the terms for the reason. The pinned trees may make the model worse, or "
+            "wrong about some rows. Each record still lies in exactly one leaf of each tree."
         )
     if (worse := worse_trees(agreement.setup)) is not None:
         lines.append(f"{worse[0].upper()}{worse[1:]}. Parley's learner refuses to train under these terms.")
@@ -141,13 +141,17 @@ def noise_choice(setup: Setup, name: str) -> str | None:
         training = setup.under(terms.changed(privacy=privacy)).part(name).training
         deviations[mechanism] = training.series.mechanism.variance**0.5
     cheaper = min(deviations, key=deviations.__getitem__)
-    figures = ", ".join(f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items())
-    at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
+    figures = " and ".join(
+        f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items()
+    )
+    at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not allow)"
     mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
-    verdict = "these terms use the smaller noise" if mine == cheaper else f"{cheaper} noise would be smaller"
+    verdict = (
+        "These terms use the smaller noise" if mine == cheaper else f"{cheaper.capitalize()} noise would be smaller"
+    )
     return (
         f"With records clipped in {terms.privacy.clip_norm.upper()}, the noise of each number has a standard deviation "
-        f"of {figures}{at}: {verdict}."
+        f"of {figures}{at}. {verdict}."
     )
 
 
@@ -202,22 +206,22 @@ def range_warning(column: str, low: float, high: float, seen: Range) -> TermsWar
     agreed, own = high - low, seen.high - seen.low
     about, start = (
         f"model.bounds.{column}",
-        f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far ",
+        f"The agreed range of column {printable(column)!r}, {number(low)} to {number(high)}, is far ",
     )
     if not np.isfinite(agreed):
         return None
     if seen.outside > MAX_SHARE_OUTSIDE or own > MAX_TABLE_OVER_RANGE * agreed:
         explanation = (
-            f"from the range of your table. {percent(seen.outside)} of your rows lie outside the agreed range, and "
-            f"the range of your table is {_times(own, agreed)} as wide. A wrong range makes people look alike or "
-            "singles out some people."
+            f"from the column's range in your table. {percent(seen.outside)} of your rows lie outside the agreed "
+            f"range, and the column's range in your table is {_times(own, agreed)} as wide. A wrong range makes people "
+            "look alike or singles out some people."
         )
         return TermsWarning(about, start + explanation)
     if agreed > MAX_RANGE_OVER_TABLE * own > 0:
         wide = _times(agreed, own)
         explanation = (
-            f"wider than the range of your table ({wide} as wide). The noise covers the whole agreed range. Check the "
-            "units."
+            f"wider than the column's range in your table ({wide} as wide). The noise covers the whole agreed range. "
+            "Check the units."
         )
         return TermsWarning(about, start + explanation)
     return None
@@ -252,7 +256,7 @@ def weight_warnings(class_weight: Any) -> list[TermsWarning]:
         TermsWarning(
             f"model.class_weight.{name}",
             f"Each record of class {name} counts {number(weight)} times. If class weights are far from 1, the "
-            "answers describe only one class, or none of the classes.",
+            "answers describe only one class, or no class at all.",
         )
         for name, weight in sorted(class_weight.items())
         if not 1 / MAX_CLASS_WEIGHT <= weight <= MAX_CLASS_WEIGHT
@@ -268,8 +272,8 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
     if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
     sentence = (
-        f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Check that your table "
-        "spells the class name as the terms do."
+        f"The target of every record in your table counts as {int(positive > 0)}. {preparation.target_words} Check "
+        "that your table spells the class name as the terms do."
     )
     return [TermsWarning("model.positive", sentence)]
 
@@ -288,7 +292,7 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         others = float((found_codes == len(listed)).mean())
         if others > MAX_SHARE_UNLISTED:
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
-            known = f"{rows} hold none of the names listed for {printable(column)!r} ({few_names(listed)})"
+            known = f"{rows} have none of the names listed for column {printable(column)!r} ({few_names(listed)})"
             warnings.append(
                 TermsWarning(
                     f"model.categories.{column}",
@@ -321,12 +325,12 @@ def clip_warnings(agreement: Agreement) -> list[TermsWarning]:
         return []
     if clip < usual:
         relation = (
-            f"is {_times(usual, clip)} smaller than the norm of a typical record. Nearly every record is clipped to "
-            "the same norm, so an answer counts records instead of averaging them."
+            f"is too small: the norm of a typical record is {_times(usual, clip)} as large. Nearly every record is "
+            "clipped to the same norm, so an answer counts records instead of averaging them."
         )
     else:
-        larger = f"is {_times(clip, usual)} larger than the norm of a typical record"
-        relation = f"{larger}, so it clips almost no record. Check the units."
+        larger = f"is {_times(clip, usual)} as large as the norm of a typical record"
+        relation = f"{larger}, so almost no record is clipped. Check the units."
     return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {relation}")]
 
 
@@ -388,7 +392,7 @@ def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning
         f"Column {printable(named[0])!r} may tell people apart, but the terms name no column that identifies people. "
         "The terms protect single rows: someone with m rows has m times the "
         f"epsilon{' and a larger delta' if terms.privacy.delta > 0 else ''}. If people may have several rows, name the "
-        "column."
+        "column in privacy.person."
     )
     return TermsWarning("privacy.person", sentence)
 

@@ -286,8 +286,8 @@ class Part:
             if number in stage.rounds:
                 return stage
         raise OutOfOrder(
-            f"round {number}: the terms do not ask {self.name} for anything in this round; the last round is "
-            f"{self.rounds}"
+            f"round {number}: the terms have no question for {self.name} in this round; the last round for {self.name} "
+            f"is {self.rounds}"
         )
 
     def require_sound_arithmetic(self) -> None:
@@ -298,7 +298,7 @@ class Part:
     def check(self, query: Query, replicates: tuple[int, ...]) -> Stage:
         """Return the stage that answers this query; if none does, refuse it before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
-            raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
+            raise Malformed("query: the round must be a whole number, and the id must have 1 to 200 characters")
         stage = self.stage(query.round)
         stage.question.check(query, replicates)
         return stage

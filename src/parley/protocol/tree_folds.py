@@ -81,8 +81,8 @@ def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
     ]
     if len(usable_folds) < 2:
         return (
-            "other trees than those of this file grow here, and the public sample has too few rows, of all or of a "
-            "class, to judge them; take a larger public sample, or 'bins'"
+            "this machine grows other trees than the pinned trees, and the public sample has too few rows, in total or "
+            "of a class, to compare the trees; use a larger public sample, or model.columns = 'bins'"
         )
     grown = grown or HeldBack(np.array([_grown_without(setup, public_arrays, held).cost for held in usable_folds]))
     largest_cost = grown.cost + MAX_STANDARD_ERRORS * grown.spread
@@ -93,8 +93,9 @@ def worse_trees(setup: Setup, grown: HeldBack | None = None) -> str | None:
         (f"{cost / largest_cost:.3g} times as much", "as") if largest_cost > ROUNDING_COST else ("more", "than")
     )
     return (
-        f"the trees of this file cost {more} on the public sample {than} trees that are grown without the rows they "
-        "are judged by, so they were not grown on it as model.trees says; pin them anew (parley pin)"
+        f"the pinned trees cost {more} on the public sample {than} trees that this machine grows and tests on separate "
+        "rows. So the pinned trees were not grown on the public sample with the settings of model.trees; pin new trees "
+        "(parley pin)"
     )
 
 

@@ -71,12 +71,12 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     >>> import parley
     >>> figure("terms.toml")
     Traceback (most recent call last):
-    parley.errors.SettingError: str: expected a result of forecast, negotiate, train or score
+    parley.errors.SettingError: cannot draw an object of type str; give a result of forecast, negotiate, train or score
     """
     if isinstance(thing, Forecast):
         return _gains(thing, None if beside is None else list(beside))
     if isinstance(thing, Negotiation):
-        return Drawing(deal_figure(thing), f"Worth of each budget to its owner. {deal_headline(thing)}")
+        return Drawing(deal_figure(thing), f"The figure shows each owner's payoff by budget. {deal_headline(thing)}")
     if isinstance(thing, Sequence) and thing and all(isinstance(each, Verdict) for each in thing):
         return _gains(None, list(thing))
     terms = getattr(thing, "terms", None)
@@ -86,18 +86,24 @@ def figure(thing: Any, beside: Any = None) -> Drawing:
     if own is not None:
         return Drawing(own, " ".join(summary(thing).sentences[:1]))
     if not isinstance(thing, Result):
-        raise SettingError(f"{type(thing).__name__}: expected a result of forecast, negotiate, train or score")
+        raise SettingError(
+            f"cannot draw an object of type {type(thing).__name__}; give a result of forecast, negotiate, train or "
+            "score"
+        )
     return _path(thing, beside)
 
 
 def _path(result: Result, expected: Forecast | None) -> Drawing:
     """Draw relative fitness by round, next to the forecast of the same terms."""
     if result.path is None:
-        why = result.relative_fitness_undefined or "a release has no measured quality; draw a simulation instead"
-        raise SettingError(f"nothing can be drawn: {why}")
+        why = (
+            result.relative_fitness_undefined
+            or "Parley does not measure the quality of a released model; draw a simulation instead"
+        )
+        raise SettingError(f"Parley cannot draw this result: {why}")
     path = np.asarray(result.path)
     drawn = curves.fitness_path(path, forecast=None if expected is None else expected.path)
-    words = f"Relative fitness over {counted(len(path), 'round')}: {np.median(path[-1]):.3g} at the end (median)"
+    words = f"Relative fitness ψ after {counted(len(path), 'round')}: {np.median(path[-1]):.3g} (median)"
     return Drawing(drawn, words + ("." if expected is None else f", forecast {expected.path[-1]:.3g}."))
 
 
@@ -121,9 +127,9 @@ def _gains(expected: Forecast | None, verdicts: list[Verdict] | None) -> Drawing
     behind = forecast if foreseen and judged else [None] * len(names)
     verdict_words = [judged[name].measured if judged else foreseen[name].verdict for name in names]
     gains = [OwnerGain.from_ends(*each) for each in zip(names, ends, verdict_words, behind, strict=True)]
-    about = "lines: 90 % intervals on own held-out rows" if judged else "lines: 90 % intervals of the forecast"
-    drawn = owner_gains(gains, title, "error saved, in % of the error without joining", about, shares=True)
-    return Drawing(drawn, f"{title}. Error saved, in % of the error without joining: {savings_words}{more}.")
+    about = "lines: 90% intervals on the owners' held-out rows" if judged else "lines: 90% intervals of the forecast"
+    drawn = owner_gains(gains, title, "error saved by joining, in % of the error without joining", about, shares=True)
+    return Drawing(drawn, f"{title}. Error saved by joining, in % of the error without joining: {savings_words}{more}.")
 
 
 def _expected_to_gain(expected: Forecast) -> set[str]:
@@ -146,6 +152,6 @@ def _shares(gain: dict[str, float], alone: float) -> tuple[float, float, float]:
 def _title(found: Floats, hoped: int | None, count: int) -> str:
     """Say for how many owners joining saves something; `forecast_count` is the forecast number."""
     if not len(found):
-        return f"Owners expected to be better off together: {hoped} of {count}"
+        return f"Owners expected to gain by joining: {hoped} of {count}"
     foreseen = "" if hoped is None else f" (forecast: {hoped})"
-    return f"Owners better off together: {int((found[:, 1] > 0).sum())} of {count}{foreseen}"
+    return f"Owners that gain by joining: {int((found[:, 1] > 0).sum())} of {count}{foreseen}"

@@ -33,4 +33,6 @@ def extras() -> Iterator[None]:
         if package not in _EXTRAS:
             raise
         extra = _EXTRAS[package]
-        raise SettingError(f"this command needs the extra {extra!r}: pip install 'parley-dp[{extra}]'") from None
+        raise SettingError(
+            f"this command needs the extra {extra!r}; install the extra: pip install 'parley-dp[{extra}]'"
+        ) from None

@@ -59,16 +59,14 @@ LifetimeDelta = Annotated[
 ]
 OtherBooks = Annotated[
     str | None,
-    typer.Option(metavar="REASON", help="With --ledgers: why a table may have another ledger; ledgers store this."),
+    typer.Option(metavar="REASON", help="With --ledgers: the stored reason why tables may have another ledger."),
 ]
 Addresses = Annotated[
     Path | None,
-    typer.Option(
-        metavar="ADDRESSES", help="Ask owners that accepted the agreement, at these addresses (addresses.toml)."
-    ),
+    typer.Option(metavar="ADDRESSES", help="Ask accepting owners at the addresses in this file (addresses.toml)."),
 ]
 Expect = Annotated[
-    str | None, typer.Option(metavar="HASH", help="Stop unless the terms' hash begins with these digits (at least 8).")
+    str | None, typer.Option(metavar="HASH", help="Stop unless the terms' hash begins with HASH (at least 8 digits).")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="With --owners: resume an interrupted run.")]
 Deadline = Annotated[
@@ -83,10 +81,13 @@ def require_one_way(options: RunOptions) -> None:
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError(
             "--owners: not allowed with --ledgers or --seed, because owners on other machines use their own ledgers "
-            "and unseeded noise; remove these options"
+            "and unseeded noise; remove --ledgers and --seed"
         )
     if options.ledgers is not None and options.seed is not None:
-        raise SettingError("--seed: allowed only in simulations; remove --seed or --ledgers")
+        raise SettingError(
+            "--seed: not allowed with --ledgers, because a release needs unseeded noise; remove --seed, or remove "
+            "--ledgers to simulate"
+        )
 
 
 def only_agreement(agreed: Terms, file: Path | None) -> bool:
@@ -94,7 +95,7 @@ def only_agreement(agreed: Terms, file: Path | None) -> bool:
     if file is not None:
         write_terms(agreed, file)
         console.print(
-            f"{file}  next, every owner accepts the file: parley owner accept {file} --owner OWNER", soft_wrap=True
+            f"{file}  Next, every owner accepts the file: parley owner accept {file} --owner OWNER", soft_wrap=True
         )
     return file is not None
 
@@ -137,7 +138,7 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
     from parley.report.terminal import watched
 
     if options.addresses is None:
-        raise SettingError("--owners: missing; name the file with the owners' addresses")
+        raise SettingError("--owners: missing; give the file with the owners' addresses (--owners addresses.toml)")
     run = prepare()
     begin = run.begin(options.resume)
     with extras():
@@ -153,7 +154,10 @@ def ask_owners_elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, opt
 
 def unheard_lines(names: Sequence[str]) -> list[Line]:
     """Say which remote owners did not report their final spending."""
-    said = (f"{name} did not report its final spending. Only the ledger of {name} shows the amount." for name in names)
+    said = (
+        f"{name} did not report how much budget it spent. Only the ledger of {name} shows the spent budget."
+        for name in names
+    )
     return lines(said, "yellow", folded=True)
 
 
@@ -163,7 +167,7 @@ def cost_sentence(agreed: Terms, released: bool) -> str:
 
     promised = {owner.name: number(agreed.promised_epsilon(owner.name), side="above") for owner in agreed.owners}
     same, delta = len({*promised.values()}) == 1, number(agreed.privacy.delta, side="above")
-    each = ", ".join(f"{epsilon} of {printable(name)}" for name, epsilon in promised.items())
+    each = ", ".join(f"{epsilon} for {printable(name)}" for name, epsilon in promised.items())
     cost = (
         f"ε = {next(iter(promised.values())) if same else each}, δ = {delta} for every owner ({Adjacency.REPLACE_ONE})"
     )
@@ -172,7 +176,7 @@ def cost_sentence(agreed: Terms, released: bool) -> str:
             "Simulation, not a release: the noise was seeded and no ledger was debited. A release under these terms "
             f"costs {cost}. {KEEP_INSIDE_NOTE}"
         )
-    return f"Released: {cost}. Each answer was debited in the owner's ledger before it was sent."
+    return f"Released: {cost}. Each owner debited each answer in its ledger before sending the answer."
 
 
 def left_sentence(ready: Terms) -> str:

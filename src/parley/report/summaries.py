@@ -103,7 +103,8 @@ def summary(thing: Any) -> Summary:
     own = task_of(terms).summary(thing) if isinstance(terms, Terms) else None
     if own is None:
         raise SettingError(
-            f"{type(thing).__name__}: expected terms, or a result of forecast, plan, negotiate, train or score"
+            f"cannot summarise an object of type {type(thing).__name__}; give terms, or a result of forecast, plan, "
+            "negotiate, train or score"
         )
     return own
 

@@ -115,7 +115,7 @@ def tracked_forecast(result: Forecast, command: str, seed: int) -> TrackedRun:
     content = result.to_json()
     chosen = ("relative_fitness", "excess_cost", "by_method", "metrics", "expected_cost", "baselines")
     steps = {"relative_fitness.path": [float(value) for value in result.path]}
-    drawn = curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
+    drawn = curves.fitness_path(result.path[:, None], "Expected distance from the best model without privacy")
     return TrackedRun(
         kind="forecast",
         command=command,

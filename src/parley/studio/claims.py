@@ -106,6 +106,6 @@ def _open_lock(file: Path, path: Path) -> int:
     except OSError:
         pass
     raise SettingError(
-        f"{path.name} exists but is not a lock file of this account's studio. Another program may be using "
-        f"{file.name}; if none is, remove {path.name}, otherwise choose another name"
+        f"{path.name} exists but is not a lock file of this account's studio. If no other program is "
+        f"using {file.name}, remove {path.name}; otherwise choose another name"
     )

@@ -50,9 +50,10 @@ def studio_command(
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Open a page on this machine to try terms, train, read ledgers and audit. The page contacts no other machine.
+    """Open a web page on this machine to try terms, train models, read ledgers and audit guarantees. The web page
+    contacts no other machine.
 
-    Every request needs the token in the printed address. Jobs run in processes of their own.
+    Every request needs the token in the printed address. Each job runs in its own process.
 
     Example:  parley studio parley-demo/terms.toml
     """
@@ -67,7 +68,7 @@ def studio_command(
 
     folder = about if about.is_dir() else about.parent
     if not about.exists():
-        raise SettingError(f"{about}: expected an existing folder or terms file")
+        raise SettingError(f"{about}: this folder or file does not exist; give a folder or a terms file")
     play = Playground()
     if about.is_file():
         play.load(about)

@@ -17,6 +17,10 @@ from parley.studio.interview_form import FormFields, init_options, interview_fie
 from parley.studio.pages import TABLES, TERMS, Studio, all_fields, decimal, field, page, studio_of
 
 MAX_UPLOAD_BYTES = 2 << 30  # bytes of a table that is brought by a browser; larger ones are put into the folder
+TOO_LARGE_MESSAGE = (
+    f"table: the file is larger than {MAX_UPLOAD_BYTES >> 30} GiB, the limit for uploads; copy the file into the "
+    "studio's folder"
+)
 DEMO_UNIONS = 19  # of the demo's files: with the bank they are twenty owners, a page of the Play tab
 
 
@@ -57,7 +61,7 @@ def init_command(studio: Studio, given: FormFields) -> list[str]:
     """Return the `parley init` command for the form."""
     form, tables = dict(given), tables_of(given)
     if len(tables) < 2:
-        raise SettingError("tables: expected at least two tables, one for each owner")
+        raise SettingError("tables: choose at least two tables in the field “Owners' tables”, one table per owner")
     if form.get("public") and is_owners(studio, given, form["public"]):
         raise SettingError(
             "public sample: the chosen file is also one of the owners' tables; choose a file without private rows"
@@ -84,9 +88,14 @@ async def bring(request: Request) -> Response:
     studio = studio_of(request)
     name = request.query_params.get("name", "")
     if not studio.brings:
-        raise SettingError("tables can be uploaded only on this machine, because uploads are not encrypted")
+        raise SettingError(
+            "table: this studio accepts no uploads, because traffic from other machines is not encrypted; copy the "
+            "file into the studio's folder"
+        )
     if Path(name).name != name or name.startswith(".") or Path(name).suffix.lower() not in TABLES:
-        raise SettingError(f"table: expected a file name that ends in {' or '.join(TABLES)}")
+        raise SettingError(
+            f"table: choose a file whose name ends in {' or '.join(TABLES)} and does not begin with a dot"
+        )
     path = studio.new(name, "table")
     _require_room(request.headers.get("content-length", ""), path.parent)
     fresh = path.with_name(f".brought-{secrets.token_hex(4)}-{name}")
@@ -110,7 +119,7 @@ async def _written(request: Request, path: Path) -> None:
         async for part in request.stream():
             size += len(part)
             if size > MAX_UPLOAD_BYTES:
-                raise SettingError("table: the file is too large to upload; copy the file into the studio's folder")
+                raise SettingError(TOO_LARGE_MESSAGE)
             file.write(part)
 
 
@@ -118,9 +127,9 @@ def _require_room(said: str, folder: Path) -> None:
     """Refuse a declared size above the limit or the free disk space, before a byte is read."""
     size = int(said) if said.isdecimal() else 0
     if size > MAX_UPLOAD_BYTES:
-        raise SettingError("table: the file is too large to upload; copy the file into the studio's folder")
+        raise SettingError(TOO_LARGE_MESSAGE)
     if size > shutil.disk_usage(folder).free:
-        raise SettingError("table: the disk has too little free space for the file")
+        raise SettingError("table: the disk has too little free space for the file; free some space and try again")
 
 
 def _table_size_words(path: Path, name: str) -> str:

@@ -40,6 +40,12 @@ SECURITY_HEADERS = {
 FAULT_MESSAGE = (
     "The request failed because of a fault in the studio. The studio's terminal shows the details. Load the page again."
 )
+WRONG_HOST_MESSAGE = (
+    "Refused: the address in the request is not the studio's address. Open the address that `parley studio` printed."
+)
+FOREIGN_PAGE_MESSAGE = (
+    "Refused: the request comes from a page outside the studio. Open the address that `parley studio` printed."
+)
 
 
 def _secret() -> str:
@@ -122,12 +128,12 @@ class Guard:
         """Return the status and sentence with which a request is refused; None if it may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if headers.getlist("host") != [host] or host not in self.place.hosts:
-            return 421, "Refused: the request's host is not the studio. Open the address that `parley studio` printed."
+            return 421, WRONG_HOST_MESSAGE
         changes = method not in ("GET", "HEAD")
         if origin is not None and origin != f"http://{host}":
-            return 403, "Refused: the request comes from a page outside the studio."
+            return 403, FOREIGN_PAGE_MESSAGE
         if path != WELCOME_PATH and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return 403, "Refused: the request comes from a page outside the studio."
+            return 403, FOREIGN_PAGE_MESSAGE
         if changes and origin is None:
             return 403, "Refused: the request does not say which page it comes from. Open the studio in a browser."
         if path.startswith(PUBLIC_PATHS) and not changes:

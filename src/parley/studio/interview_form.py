@@ -50,7 +50,7 @@ def require_names(columns: Iterable[object]) -> None:
             float(str(name))
         except ValueError:
             continue
-        raise DataError("the first line has numbers; expected column names")
+        raise DataError("the first line has numbers; add a first line with column names")
 
 
 def tables_of(given: FormFields) -> list[str]:
@@ -114,7 +114,7 @@ def shared_columns(studio: Studio, given: FormFields) -> Shared:
         except DataError as error:
             wrong.append(_without_place(error, path, public))
     if tables_of(given) and not wrong and not kinds:
-        wrong.append("The chosen tables have no column in common.")
+        wrong.append("The chosen tables have no column in common. Choose tables with common columns.")
     return Shared(kinds, tuple(wrong))
 
 
@@ -169,7 +169,7 @@ def init_options(studio: Studio, given: FormFields) -> list[str]:
         raise SettingError(f"kind of target: expected one of {', '.join(words.kinds_in_words())}")
     if not kind and not public:
         raise SettingError(
-            "kind of target: without a public sample, Parley does not take the kind from the data; choose a kind"
+            "kind of target: Parley reads the kind only from a public sample; choose a kind or a public sample"
         )
     predicts = MODELS[kind].predicts if kind else ""
     options = ["--public", str(studio.inside(public, "public sample"))] if public else []
@@ -194,7 +194,7 @@ def _column_options(studio: Studio, given: FormFields, predicts: str) -> list[st
     taken, target = {form.get(key, "") for key in ("target", "person", "event", "exposure")}, form.get("target", "")
     features = [column for column, answer in answers.items() if answer.feature and column not in taken]
     if not features:
-        raise SettingError("columns: expected at least one column to learn from")
+        raise SettingError("columns: tick “learn from it” for at least one column to learn from")
     options: list[str] = []
     shared = shared_columns(studio, given)
     if shared.wrong:
@@ -219,7 +219,7 @@ def _spread(column: str, answer: Answer, predicts: str) -> list[str]:
         raise SettingError(f"{column}: a column with '=' in its name cannot have a range or names; rename the column")
     written = ["--dates", f"{column}={answer.names}"] if named and date_pattern(answer.names) else []
     if ranged and named and not written:
-        raise SettingError(f"{column}: expected either a range or names, not both")
+        raise SettingError(f"{column}: give either a range or names, not both")
     if named and not written:
         words.listed(answer.names, column)  # refused here, where it can be typed again
         return ["--categories", f"{column}={answer.names}"]

@@ -66,8 +66,8 @@ def _scores(found: Job) -> dict[str, Any] | None:
     words, gains = owners_scores(owners, several)
     chart = {
         "kind": "gains",
-        "axis": "gain in test cost per row",
-        "label": "Each owner's saving from joining, per held-out row",
+        "axis": "saving in test cost per held-out row",
+        "label": "Each owner's saving in test cost from joining, per held-out row",
         "names": [each["name"] for each in owners],
         "gains": [[gain.mean, gain.low, gain.high] for gain in gains],
         "asked": [gain.low > 0 for gain in gains],
@@ -84,7 +84,7 @@ def report(request: Request) -> Response:
     """Serve the page that a command wrote, sandboxed, with its own styles and figures."""
     found = studio_of(request).jobs.find(request.path_params["name"]).report
     if found is None:
-        raise SettingError("report: this job wrote no report")
+        raise SettingError("report: this job wrote no report; the job's page shows the output")
     return HTMLResponse(found, headers={"content-security-policy": REPORT_POLICY})
 
 

@@ -249,7 +249,8 @@ class JobFolder:
         sync_folder(self.folder)
         if not self._is_job(folder):  # on a disk that knows no permissions it would be found by nobody, and not stopped
             raise SettingError(
-                f"{folder}: other accounts can read this folder; set PARLEY_STATE to a folder on another disk"
+                f"{folder}: other accounts can read this folder; set PARLEY_STATE to a folder on a disk that supports "
+                "file permissions"
             )
 
     def _start_process(self, folder: Path, names: Sequence[int]) -> "subprocess.Popen[bytes]":
@@ -286,7 +287,7 @@ class JobFolder:
         """Return the job of this name."""
         job = Job(self.folder / name)
         if "/" in name or name.startswith(".") or not self._is_job(job.folder):
-            raise SettingError("job: no job has this name")
+            raise SettingError("job: no job has this name; open the Jobs tab")
         return job
 
     def listed(self, kind: str | None = None) -> list[Job]:

@@ -241,7 +241,8 @@ async def accept(request: Request) -> Response:
     typed = field(form, "digits")
     if len(typed) < HASH_DIGITS_TYPED or not found.proposal.terms_hash.startswith(typed):
         raise SettingError(
-            f"digits: expected the first {HASH_DIGITS_TYPED} digits of the terms' hash; nothing was accepted"
+            f"“First {HASH_DIGITS_TYPED} digits of the hash”: the entry does not match the terms' hash; nothing was "
+            "accepted. Compare the hash and type the digits again"
         )
     await run_in_threadpool(found.meaning, form, accept=True)
     return _redirect_back(found)

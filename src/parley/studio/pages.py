@@ -42,7 +42,7 @@ FIELD_LABELS = {  # of fields, by the options that they become
     "lifetime-delta": "Lifetime budget δ of new ledgers",
     "other-books": "Why may these tables have a second ledger?",
     "force": "Release the model anyway",
-    "target": "payments to reach ψ =",
+    "target": "Find payments for ψ",
     "value": "value",
     "privacy-cost": "privacy cost",
     "public": "Public sample",
@@ -120,7 +120,7 @@ class Studio:
         """Return a path in the folder, which need not exist; raise an error if it leads out of it."""
         path = (self.folder / name).resolve() if name and "\0" not in name else None
         if path is None or not path.is_relative_to(self.folder.resolve()):
-            raise SettingError(f"{what}: expected a file in the studio's folder")
+            raise SettingError(f"{what}: expected a file in the studio's folder; choose another file")
         return path
 
     def new(self, name: str, purpose: str) -> Path:
@@ -131,7 +131,7 @@ class Studio:
         if is_claimed(path):
             raise SettingError(f"{purpose}: a running job is writing {path.name}; choose another name")
         if not path.parent.is_dir():
-            raise SettingError(f"{purpose}: expected an existing folder")
+            raise SettingError(f"{purpose}: the folder of {path.name} does not exist; choose an existing folder")
         return path
 
 
@@ -139,7 +139,7 @@ def first_scales(file: str | None, terms: Terms) -> dict[str, str] | None:
     """Return what a page shows for terms that need scales first; None for others."""
     if terms.privacy.scale_epsilon is None:
         return None
-    return {"file": file or "The file", "epsilon": number(float(terms.scale_epsilon), side="above")}
+    return {"file": file or "the file", "epsilon": number(float(terms.scale_epsilon), side="above")}
 
 
 def studio_of(request: Request) -> Studio:
@@ -218,5 +218,5 @@ def whole(text: str, what: str) -> int:
     """Parse a whole number."""
     found = decimal(text, what)
     if found != int(found):
-        raise SettingError(f"{what}: expected a whole number")
+        raise SettingError(f"{what}: expected a whole number, found {found:g}")
     return int(found)

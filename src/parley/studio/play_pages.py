@@ -131,7 +131,7 @@ def _tab(form: Mapping[str, str]) -> Tab | None:
 def _owner(played: Played, place: str) -> OwnerTerms:
     at = whole(place, "owner")
     if not 0 <= at < len(played.terms.owners):
-        raise SettingError("owner: expected an owner in the terms")
+        raise SettingError(f"owner: the terms have no owner at place {at}; load the page again")
     return played.terms.owners[at]
 
 

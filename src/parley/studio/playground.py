@@ -212,5 +212,5 @@ def _of_kind(terms: Terms, noise: str | None) -> Terms:
     if noise is None or noise == kind_of(terms):
         return terms
     if noise not in ("each_owner", "shared"):
-        raise SettingError("noise: expected each_owner or shared")
+        raise SettingError("noise: choose “each owner's own” or “shared noise”")
     return each_owner_terms(terms) if noise == "each_owner" else shared_terms(terms)

@@ -124,7 +124,7 @@ async def _enter(request: Request) -> Response:
     place, known = request.app.state.place, request.app.state.secrets
     given = await content(request, MAX_TOKEN_BYTES)
     if given is None or not secrets_equal(given.decode("ascii", "replace"), known.token):
-        return PlainTextResponse("Refused: the address must hold the token that `parley studio` printed.", 401)
+        return PlainTextResponse("Refused: the address must contain the token that `parley studio` printed.", 401)
     response = PlainTextResponse("", 204)
     response.set_cookie(place.cookie, known.session, httponly=True, samesite="strict", path="/")
     return response

@@ -107,7 +107,9 @@ def score(request: Request) -> Response:
     studio = studio_of(request)
     job = studio.jobs.find(request.path_params["name"])
     if not _is_scored(job):
-        raise SettingError("score: expected a finished release on this machine that saved its model")
+        raise SettingError(
+            "score: this job has no model to score; choose a finished release on this machine that saved its model"
+        )
     terms, model = Path(job.command[1]), Path(job.command[job.command.index("--save") + 1])
     require_expected(load_terms(terms), job.result.get("terms_hash"))
     title = f"Scores of {model.name} for every owner"
@@ -189,7 +191,7 @@ def release_command(studio: Studio, form: Mapping[str, str]) -> list[str]:
         raise SettingError("release: read what the release spends, then tick “I have read what this release spends”")
     if form.get("foreseen") == "refused" and form.get("anyway") != "on":
         raise SettingError(
-            f'release: according to the forecast, the release is not worth its budget; tick "{RELEASE_ANYWAY_LABEL}" '
+            f"release: according to the forecast, the release is not worth its budget; tick “{RELEASE_ANYWAY_LABEL}” "
             "too, or change the terms"
         )
     from parley.workflows.release import asks_statistics, other_books, require_allowed

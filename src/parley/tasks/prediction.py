@@ -85,7 +85,9 @@ def public_curvatures(objective: EmpiricalRisk, preparation: Preparation, design
         ridged = replace(objective, regularisation=objective.regularisation + ridge)
         curvatures = objective.record_curvatures(design, optimum_by_newton(ridged, [design], None, start))
     if curvatures is None:
-        raise DataError("model.whitening: the curvature cannot be computed; use fewer columns, or set it to 'public'")
+        raise DataError(
+            "model.whitening: the curvature cannot be computed; use fewer columns, or set model.whitening to 'public'"
+        )
     return curvatures
 
 
@@ -123,16 +125,19 @@ def _cells(agreement: Agreement) -> list[str]:
                 f"{counted(forest.margin.trees, 'tree')} ({origin}). The L2 norm of a record is at most "
                 f"{float(np.sqrt(np.square(forest.sizes).sum())):.3g}."
             )
-            return [*notes, "Training starts at the trees' predictions, and a penalty pulls the model towards these."]
+            return [
+                *notes,
+                "Training starts at the trees' predictions, and a penalty pulls the model towards these predictions.",
+            ]
         notes.append(
             f"A record is then coded as {coded_as} of each of {counted(forest.trees, 'tree')} ({origin}; "
-            f"{forest.leaves:,} leaves in all), and 0 in all other leaves. This code bounds the norm of every record."
+            f"{forest.leaves:,} leaves in all), and 0 in all other leaves. This coding bounds the norm of every record."
         )
         if isinstance(forest, MarginForest):
             notes.append(
                 f"The predictions of {forest.margin.trees:,} more trees for the record add up to a public margin. "
-                "The margin has one column per outcome, with a fixed weight and values of at most "
-                f"{float(forest.sizes[forest.trees :].max()):.2g} in size."
+                "The margin has one column per outcome, with a fixed weight and absolute values of at most "
+                f"{float(forest.sizes[forest.trees :].max()):.2g}."
             )
         if preparation.origin is not None:
             notes.append(
@@ -144,7 +149,7 @@ def _cells(agreement: Agreement) -> list[str]:
 def _tree_origin(model: Model) -> str:
     if model.preparation is None:
         return "grown on the public sample"
-    return "from the pinned file that came with the terms; below it says whether this machine grows the same"
+    return "from the pinned file that came with the terms; a line below says whether this machine grows the same trees"
 
 
 def _classes(agreement: Agreement) -> str:

@@ -423,7 +423,7 @@ def load_terms(path: str | Path) -> Terms:
     except OSError as error:
         raise TermsError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
+        raise TermsError(f"{path}: cannot be read, because the text is not UTF-8; convert the file to UTF-8") from None
     folder = path.resolve().parent
     content = with_edges(_parsed(text, path.name), folder)
     model = content.get("model")

@@ -135,7 +135,7 @@ class GossipRules(AlgorithmRules):
         Messages do not quote the file of edges, which may be the wrong file."""
         topology, names = terms.learning.topology, [owner.name for owner in terms.owners]
         if topology is None:
-            raise ValueError(f"learning.topology|required with 'gossip'; expected {EXPECTED_TOPOLOGY}")
+            raise ValueError(f"learning.topology|required with algorithm = 'gossip'; expected {EXPECTED_TOPOLOGY}")
         if terms.noise.summed:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' with gossip: owners combine separate answers, but shared noise "

@@ -157,8 +157,8 @@ def require_expected(terms: Terms, expected: str | None) -> None:
         raise SettingError(f"--expect: expected the first {MIN_HASH_DIGITS} to 64 digits of the terms' hash")
     if not terms.hash.startswith(expected):
         raise SettingError(
-            f"the file now contains the terms {terms.hash[:16]}…, but the terms {expected[:16]}… were expected; "
-            "review the changed file. Nothing was spent"
+            f"the file now contains the terms {terms.hash[:16]}…; expected the terms {expected[:16]}…. Review the "
+            "changed file. Nothing was spent"
         )
 
 

@@ -198,7 +198,7 @@ class Basis(Section):
                 f"{'points' if self.points is None else 'width'}|required: a basis needs points and a width"
             )
         if self.kind is not None and isinstance(self.points, tuple):
-            raise ValueError(f"points|expected a number with kind = {self.kind!r}: the number of waves to draw")
+            raise ValueError(f"points|expected the number of waves to draw, because kind = {self.kind!r}")
         if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
             raise ValueError("points|expected a number, or a list of points with one number for each feature")
         return self

@@ -206,7 +206,7 @@ class Model(Section):
             if len(set(names)) < max(len(names), 1):
                 raise ValueError(f"categories.{column}|expected at least one name, and each name only once")
         if self.class_weight and not self.classifies:
-            raise ValueError("class_weight|allowed only with a classifier")
+            raise ValueError("class_weight|allowed only for a model that predicts classes")
         if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
@@ -268,8 +268,8 @@ class Model(Section):
             raise ValueError(f"columns|not allowed with kind = {self.kind!r}")
         if self.components is not None or self.whitening is not None or self.basis is not None:
             raise ValueError(
-                f"columns|{self.columns!r} allows neither components, whitening nor a basis: the norm of a record is "
-                "already known"
+                f"columns|{self.columns!r} allows neither components, whitening nor a basis, because the norm of a "
+                "record is already known"
             )
         if self.columns == "trees" and self.public is None:
             raise ValueError(

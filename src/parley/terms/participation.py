@@ -117,9 +117,9 @@ def check_asynchronous(terms: CheckableTerms) -> None:
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
-            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners minus one. "
-            "An answer can be this many steps old even if all owners are equally fast. A lower limit would discard "
-            "answers that have already spent budget"
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, the number of owners minus one. An answer "
+            f"can be {len(terms.owners) - 1} steps old even if all owners are equally fast. A lower limit would "
+            "discard answers that have already spent budget"
         )
     if learning.decay != 0:
         raise ValueError(
@@ -177,15 +177,15 @@ def check_aggregation(terms: CheckableTerms) -> None:
     if owners_heard < 2 * liars + facts.more:
         raise ValueError(
             "aggregation.byzantine|expected fewer lying owners, or more owners in total. A round has answers from "
-            f"{owners_heard} owners; if {liars} of them may lie, {section.rule!r} needs at least "
-            f"{2 * liars + facts.more}"
+            f"{owners_heard} owners, but {section.rule!r} needs at least {2 * liars + facts.more} answers if {liars} "
+            "owners may lie"
         )
     rows = sorted(training_records(owner.records, terms.model.holdout) for owner in terms.owners)
     lying, honest = sum(rows[-liars:]), sum(rows[: owners_heard - liars])
     if facts.weighted and section.rule != "mean" and not lying < honest:
         raise ValueError(
-            "aggregation.byzantine|expected fewer lying owners, or owners of more equal size. The lying owners can "
-            f"have half of a round's records, and {section.rule!r} weights owners by their records"
+            "aggregation.byzantine|expected fewer lying owners, or owners of more equal size. Lying owners can have "
+            f"half of a round's records, and {section.rule!r} weights owners by their records"
         )
 
 

@@ -32,7 +32,7 @@ def check_delta(terms: CheckableTerms) -> None:
         and not named
     ):
         noise = privacy.mechanism.capitalize()
-        raise ValueError(f"privacy.delta|expected 0: {noise} noise needs no delta; Gaussian noise does")
+        raise ValueError(f"privacy.delta|expected 0: {noise} noise needs no delta, but Gaussian noise needs one")
 
 
 def check_scales(terms: CheckableTerms) -> None:
@@ -88,7 +88,7 @@ def check_score(terms: CheckableTerms) -> None:
             )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
-                f"privacy.score_epsilon|needs model.holdout: a share that gives {owner.name!r} at least one held-out "
+                f"privacy.score_epsilon|needs model.holdout, a share that gives {owner.name!r} at least one held-out "
                 "record"
             )
     bounded = model.classifies or model.target in {*model.bounds, *model.categories}
@@ -212,8 +212,8 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
         )
     if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
         raise ValueError(
-            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the owner's ledger stays "
-            "locked until all of them are taken"
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the owner's ledger stays locked "
+            "until the owner has taken all local steps"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])

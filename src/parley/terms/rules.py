@@ -209,6 +209,6 @@ def require_own_algorithm(kind: str, task: str) -> None:
         if facts.kind is not None and (MODELS[kind].task == name) is not (task == name):
             kinds = quoted_choices(kinds_of(name))
             raise ValueError(
-                f"learning.algorithm|expected {facts.algorithm!r} or another algorithm of the same task with kind = "
-                f"{kinds}. No other kind allows these algorithms"
+                f"learning.algorithm|kind = {kinds} requires {facts.algorithm!r} or another algorithm for the same "
+                "task. No other kind allows these algorithms"
             )

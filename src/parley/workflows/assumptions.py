@@ -22,7 +22,7 @@ class Assumed:
     def read(self) -> tuple[str | Source | None, Heterogeneity | None]:
         """Return (the source of knowledge, how much owners differ)."""
         if sum(option is not None for option in (self.pilot, self.moments, self.stated)) > 1:
-            raise SettingError("--pilot, --moments, --assume: expected at most one of them")
+            raise SettingError("--pilot, --moments, --assume: expected at most one of these options")
         differ = read_differences(self.differences)
         if self.moments is not None:
             return ReleasedMoments.load(self.moments), differ
@@ -48,7 +48,7 @@ def read_speeds(terms: Terms, text: str | None) -> dict[str, float] | None:
     except ValueError:
         raise SettingError(f"--speeds {text!r}: expected names and numbers such as bank-a=20,bank-b=1") from None
     if len(found) < len(pairs):
-        raise SettingError(f"--speeds {text!r}: expected every owner once")
+        raise SettingError(f"--speeds {text!r}: expected each owner only once")
     check_speeds(terms, found)
     return found
 

@@ -57,20 +57,22 @@ class AuditReport(Sheet):
 def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
     """Attack a terms file, or a model file; options that do nothing are refused first."""
     if attack.poison and (attack.plot is not None or attack.served is not None):
-        raise SettingError("--poison: allowed only with terms, without --served and --plot; --report writes a page")
+        raise SettingError("--poison: not allowed with --served or --plot; --report writes a page")
     if is_model(file):
         if useless := attack.given("runs", "poison", "served", "tables", "program", "at"):
-            raise SettingError(f"{', '.join(useless)}: expected terms to audit, not a model")
+            raise SettingError(f"{', '.join(useless)}: allowed only when auditing terms, not a model")
         return _model(file, attack, person)
     if attack.given("models", "terms", "data", "population", "largest"):
         raise SettingError("--terms, --data, --population, --models, --largest: allowed only when auditing a model")
     terms = load_terms(file)
     if attack.served is not None and attack.plot is not None:
-        raise SettingError("--plot: not available for a served owner; --report writes a page")
+        raise SettingError("--plot: not available with --served; --report writes a page")
     if attack.served is None and attack.given("owner", "tables", "program", "at"):
         raise SettingError("--owner, --tables, --program, --at: allowed only with --served DIR")
     if attack.at is not None and attack.given("tables", "program"):
-        raise SettingError("--at: not allowed with --tables or --program, because someone else starts that daemon")
+        raise SettingError(
+            "--at: not allowed with --tables or --program, because --at audits a daemon that you start yourself"
+        )
     _require_files(attack)
     if attack.served is not None:
         return _daemon(terms, attack.served, attack, person)
@@ -112,7 +114,7 @@ def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
 
 
 def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
-    with person.progress("searching for a canary") as progress:
+    with person.progress("searching for records whose answers differ most") as progress:
         *before, last = [
             audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=attack.tries)
             for each in agreements_in(terms)
@@ -236,5 +238,7 @@ def _audited_owner(terms: Terms, owner: str | None) -> str:
     if owner is not None:
         return terms.owner(owner).name
     if len(terms.owners) > 1:
-        raise SettingError("--owner NAME: required for terms with several owners; each owner audits with its own rows")
+        raise SettingError(
+            "--owner NAME: required for terms with several owners; each owner audits its answers with its own rows"
+        )
     return terms.owners[0].name

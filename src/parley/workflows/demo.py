@@ -144,7 +144,7 @@ def _question(members: list[Union], count: int) -> Iterator[Part]:
     yield Line(
         f"The terms value one squared point of error at ${VALUE_PER_LOAN:g} per loan. Privacy costs a union "
         f"{100 * PRIVACY_COST_PER_LOAN * EPSILON:g} cents per loan, and the bank {100 * BANK_PRIVACY * EPSILON:g} "
-        "cents. Joining is worth its price if it saves more than that privacy cost."
+        "cents. Joining is worth its price for an owner if the saving exceeds this privacy cost."
     )
     yield Line(SIMULATION_NOTE, "italic", folded=True)
 
@@ -164,7 +164,7 @@ def _outcome(one: joined.Chapter, own: joined.Chapter) -> Iterator[Part]:
     yield Line(
         "The errors compare an owner's personal model with the model it trains alone, both from parley refine, on "
         f"{FUTURE_LOANS_PER_OWNER:,} new loans of that owner. Only a demo can create new loans. The column "
-        '"held out, 90%" has the interval from the owner\'s own held-out rows.',
+        '"held out, 90%" shows the interval from the owner\'s own held-out rows.',
         "dim",
     )
 

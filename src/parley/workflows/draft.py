@@ -80,7 +80,7 @@ class DraftReport(Finished):
             yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
-        yield Line(f"\n{self.written}  the terms: read them before anyone agrees")
+        yield Line(f"\n{self.written}  the terms: read this file before any owner accepts the terms")
         if self.pinned is not None:
             yield Line(f"{self.pinned}  public numbers pinned by the terms: send this file with the terms")
         for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):
@@ -116,7 +116,7 @@ def draft_terms(
     with person.progress("planning") as progress:
         made = planned(drafted, seed, progress)
         plan = None if made.proposal is None else made.proposal.to_json()
-        progress.says("worth to each owner")
+        progress.says("forecasting the model's worth to each owner")
         expected = None
         with suppress(ParleyError):  # not everything can be forecast
             expected = foresee(made.terms, seed)
@@ -163,9 +163,9 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if more == wishes:
             helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
-                f"{refused} If you declare all these columns, no owner is asked: --bounds COLUMN=LOW,HIGH or "
-                "--categories COLUMN=A,B,C. Alternatively, drop columns with --features, or give a larger --epsilon. "
-                f"No terms were written{helps}"
+                f"{refused} To ask no owner, declare all these columns with --bounds COLUMN=LOW,HIGH or --categories "
+                "COLUMN=A,B,C. Alternatively, drop columns with --features, or give a larger --epsilon. No terms were "
+                f"written{helps}"
             )
         wishes = more
 

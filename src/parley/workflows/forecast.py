@@ -110,7 +110,7 @@ def forecast_terms(
     if (own := task_of(terms).command("forecast")) is not None:
         for option, given in {"--track": track, "--report": report, "--plot": plot}.items():
             if given is not None:
-                raise SettingError(f"{option}: not allowed for {terms.task}; --json has the figures")
+                raise SettingError(f"{option}: not available for the task {terms.task}; --json prints the figures")
         wings: Report = own(terms, known.pilot)
         return wings
     if plot is not None:
@@ -124,12 +124,12 @@ def forecast_terms(
     source, differ = known.read()
     with person.progress("reading the pilot") as progress:
         result = forecast(terms, source, seed, differences=differ, progress=progress, doing=progress.says, speeds=paces)
-        progress.says("weighing coalitions, searching for break-even budgets")
+        progress.says("comparing coalitions, searching for break-even budgets")
         content = result.to_json()
         progress.says("comparing kinds of noise")
         compared = compare_noise(result)
         noise = compared.to_json()
-        progress.says("searching for terms worth joining")
+        progress.says("searching for terms that owners would join")
         settled = result.verdict.verdict == "join" or len(terms.owners) < 2
         better = None if settled else remedies(result, compared)
         progress.says("planning")
@@ -202,7 +202,7 @@ def look_inside(
     """Return what joining would add by one owner's own rows; `worth`: the least saving, as a share of cost alone."""
     terms = load_terms(terms_file)
     if task_of(terms).command("forecast") is not None:
-        raise SettingError(f"--inside: not allowed for {terms.task}; --json has the figures")
+        raise SettingError(f"--inside: not available for the task {terms.task}; --json prints the figures")
     source, differ = known.read()
     if (note := price_note(terms, owner)) is not None:
         person.warn(f"Note: {note}.")

@@ -112,7 +112,7 @@ def _kind(files: Sequence[Path], target: str, person: Person) -> str:
         raise dates_as_target(target)
     holds, usual = ("names", "logistic-regression") if "names" in held else ("numbers", "linear-regression")
     offered = "; ".join(f"{kind}: {words}" for kind, words in said.kinds_in_words().items())
-    person.say(f"{target} holds {holds} (read from the files). Kinds of model: {offered}.")
+    person.say(f"{target} contains {holds}, according to the files. Kinds of model: {offered}.")
     while (answer := person.ask(f"What is {target}", usual)) not in kinds_from_files():
         person.say(f"{answer}: expected one of {', '.join(kinds_from_files())}.")
     return answer

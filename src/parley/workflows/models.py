@@ -29,7 +29,7 @@ def score_model(
     terms = load_terms(terms_file)
     if (own := task_of(terms).command("score")) is not None:
         if report is not None:
-            raise SettingError(f"--report: not allowed for {terms.task}; --json has the figures")
+            raise SettingError(f"--report: not available for the task {terms.task}; --json prints the figures")
         wings: Report = own(terms, model_file, owner, data)
         return wings
     from parley.report.pages.run_page import owners_page, verdict_page  # a library that is slow to load
@@ -105,6 +105,9 @@ def predict_rows(model_file: Path, rows: Path, out: Path, person: Person, plot: 
         cut = f"Predictions are clipped to the declared range of the target, {low} to {high}."
         shown.append(Line(cut, "dim", folded=True))
     if not content["released"]:
-        free = "This simulated or personal model is not a release and protects nobody. Keep it inside the organisation."
+        free = (
+            "This simulated or personal model is not a release and protects nobody. Keep this model inside the "
+            "organisation."
+        )
         shown.append(Line(free, "dim", folded=True))
     return Sheet(content | {"out": str(out)}, [*shown, Line(KEEP_INSIDE_NOTE, "dim", folded=True)], inside=True)

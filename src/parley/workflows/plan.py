@@ -85,7 +85,7 @@ def plan_terms(
     source, differ = known.read()
     with person.progress("planning") as progress:
         proposal = plan(terms, source, delta, seed, progress=progress)
-        progress.says("worth to each owner")
+        progress.says("forecasting the model's worth to each owner")
         expected = None if proposal.best is None else forecast(proposal.terms, source, seed, differences=differ)
         content = proposal.to_json() | ({} if expected is None else expected.headline_json())
     if expected is None:
@@ -118,7 +118,7 @@ class PinReport(Finished):
 
     def parts(self) -> Iterator[Part]:
         yield Line(f"{self.written}  the terms, which pin public numbers: terms {self.terms_hash[:16]}…")
-        yield Line(f"{self.pinned}  the numbers: send this file with the terms")
+        yield Line(f"{self.pinned}  the public numbers: send this file with the terms")
 
 
 def pin_terms(terms_file: Path, write: Path) -> PinReport:

@@ -34,7 +34,7 @@ from parley.terms import Terms
 from parley.workflows.assumptions import read_differences
 from parley.workflows.person import Declined, Person
 
-RESUMED_SENTENCE = "This release began earlier and continues; stored answers cost nothing."
+RESUMED_SENTENCE = "This release began earlier and continues; stored answers cost no further budget."
 
 
 @dataclass(frozen=True)

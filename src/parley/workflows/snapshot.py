@@ -29,8 +29,8 @@ def take(
             person.warn("Parley has not been tested with this kind of database: check the result.")
         if request.unstable:
             person.warn(
-                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A key with changing values "
-                "reorders people in the next snapshot: order by a stored column."
+                f"The query calls {', '.join(f'{name}()' for name in request.unstable)}. A sort key with changing "
+                "values reorders people in the next snapshot: order by a stored column."
             )
         plan = database.plan(request)
         manifest = take_snapshot(database, request, folder, progress, plan.rows)

@@ -128,11 +128,11 @@ def _require_options(terms: Terms, options: TrainOptions) -> None:
 def _require_plain(terms: Terms, options: TrainOptions) -> None:
     """Refuse options that a wing with its own training does not support."""
     if options.plot is not None or options.report is not None:
-        raise SettingError(f"--plot, --report: not allowed for {terms.task}; --json has the figures")
+        raise SettingError(f"--plot, --report: not available for the task {terms.task}; --json prints the figures")
     if options.track is not None:
-        raise SettingError(f"--track: not allowed for {terms.task}; --json has the figures")
+        raise SettingError(f"--track: not available for the task {terms.task}; --json prints the figures")
     if options.cluster is not None:
-        raise SettingError(f"--cluster: not allowed for {terms.task}, whose tables stay on this machine")
+        raise SettingError(f"--cluster: not available for the task {terms.task}, whose tables stay on this machine")
 
 
 def _public_worth(terms: Terms, speeds: Mapping[str, float] | None, person: Person) -> Worth | None:

@@ -32,7 +32,7 @@ def train_elsewhere(
     require_store(track)
     if (other := task_of(terms).command("learner run")) is not None:
         if track is not None:
-            raise SettingError(f"--track: not allowed for {terms.task}; --json has the figures")
+            raise SettingError(f"--track: not available for the task {terms.task}; --json prints the figures")
         wings: Report = other(terms, options)
         return wings
     return _learned(terms, options, person, differences, track)

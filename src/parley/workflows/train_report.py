@@ -91,7 +91,7 @@ class TrainReport:
         """Raise an error, at the end, if a requested figure is not defined."""
         if self.undrawn:
             why = self.result.relative_fitness_undefined
-            raise SettingError(f"--plot: nothing was drawn, as relative fitness is undefined for this run: {why}")
+            raise SettingError(f"--plot: nothing was drawn, because relative fitness is undefined for this run: {why}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,8 @@ class DeployedReport(Finished):
         yield Line(guarantee(self.result), "dim", folded=True)
         if self.result.terms.model.holdout > 0:
             yield Line(
-                "Each owner can judge the model on its own held-out rows: parley score MODEL TERMS --owner NAME "
-                "--data TABLE",
+                "Each owner can test the model on its own held-out rows: parley score MODEL TERMS --owner NAME --data "
+                "TABLE",
                 "dim",
                 folded=True,
             )

@@ -78,16 +78,20 @@ def _print(document: Document, printed: Printed, record: Record | None) -> None:
 
 
 def comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
-    """The figures of a run; of more than a few, how many agree and the one that is farthest off, by reading."""
+    """The figures of a run; of more than a few, how many agree and the one farthest off in its own tolerance, by
+    reading."""
     lines = []
     for reading in Reading:
         some = [each for each in comparisons if each.reading is reading]
         if len(some) <= MAX_COMPARISONS_LISTED:
             lines += [_line(each) for each in some]
             continue
-        worst = max(some, key=lambda each: each.excess - each.tolerance)
-        agree = sum(each.holds for each in some)
-        lines.append(f"{agree} of {len(some)} figures agree{_read(reading)}; farthest off: {_line(worst)}")
+        worst, agree = max(some, key=lambda each: each.strain), sum(each.holds for each in some)
+        if reading is Reading.BESIDE:
+            lines.append(f"{len(some)} figures beside; farthest off: {_line(worst)}")
+            continue
+        place = "nearest its limit" if agree == len(some) else "farthest off"
+        lines.append(f"{agree} of {len(some)} figures agree{_read(reading)}; {place}: {_line(worst)}")
     return lines
 
 

@@ -14,7 +14,6 @@ class Outcome(StrEnum):
     UNDECIDED = "recorded; nothing decides it"
     NOT_RUN = "no run recorded"
     NO_DATA = "no data"
-    LONG = "not run here (long)"
     PICTURE = "nothing to measure"
 
 

@@ -69,11 +69,30 @@ class Comparison:
     @property
     def excess(self) -> float:
         """How far the number found is from where the printed one says it lies."""
+        return max(0.0, self._gap)
+
+    @property
+    def strain(self) -> float:
+        """How far the number found is from its limit, without a unit: at most 1 where it agrees, more the farther off.
+
+        In tolerances; without a tolerance, in shares of the printed number, or of the one found if 0 is printed.
+
+        >>> Comparison("share", 1, 0.75, 0.5).strain, Comparison("count", 4, 4).strain, Comparison("count", 4, 5).strain
+        (0.5, 0.0, 1.25)
+        """
+        if self.relation is Relation.EQUAL and self.found == self.published:
+            return 0.0
+        if self.tolerance > 0:
+            return self._gap / self.tolerance
+        return 1 + self._gap / (abs(self.published) or abs(self.found) or 1.0)
+
+    @property
+    def _gap(self) -> float:
+        """From the printed number to the one found, on the side where it may not lie; below 0 on the other side."""
         if not math.isfinite(self.found):
             return math.inf
         above = self.found - self.published
-        by_relation = {Relation.EQUAL: abs(above), Relation.AT_MOST: above, Relation.AT_LEAST: -above}
-        return max(0.0, by_relation[self.relation])
+        return {Relation.EQUAL: abs(above), Relation.AT_MOST: above, Relation.AT_LEAST: -above}[self.relation]
 
 
 @dataclass(frozen=True)

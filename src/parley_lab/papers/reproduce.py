@@ -33,7 +33,7 @@ for document, command in COMMAND_BY_DOCUMENT.items():
 
 @reproduce_app.callback(invoke_without_command=True)
 def _reproduce(context: typer.Context, listing: Listing = False, as_json: AsJson = False) -> None:
-    """Recompute the figures and tables of a source document and compare them with the published ones.
+    """Recompute the figures and tables of a paper or thesis, and compare the results with the published values.
 
     Without a document: every figure and table of all of them, whether it comes out here, and what to type for it.
     """

@@ -250,8 +250,9 @@ def test_shadow_models_are_as_large_as_the_model(many):
     assert audit.areas["online"] > audit.other_models["online"].high
     assert audit.other_models["online"].mean == pytest.approx(0.5, abs=0.02)
     assert audit.blind_area == pytest.approx(0.5, abs=3 * 0.032)  # standard errors of 300 beside 300
-    assert "Models of 2,000 rows, fitted without noise, reveal to someone who knows all rows except 300" in headline(
-        audit
+    assert (
+        "Models that were fitted to 2,000 rows without noise reveal, to someone who knows all but 300 rows,"
+        in headline(audit)
     )
     assert f"to {max(audit.areas.values()):.2f}." in learned(audit)[2]
     assert "1,700 of the table" in membership_page(audit)
@@ -261,12 +262,13 @@ def test_of_a_larger_table_nothing_is_said(many):
     model, members, others = many
     audit = audit_model(model, members, others, models=8, seed=0, largest=500)
     assert (audit.records, audit.shadow_records) == (2000, 500)
-    assert "The audited model was trained on 2,000 rows, so the finding says nothing about this model" in headline(
-        audit
+    assert (
+        "The audited model was trained on 2,000 rows, so the finding says nothing about the audited model"
+        in headline(audit)
     )
     assert audit.to_json()["shadow_records"] == 500
     promised = replace(audit, membership=replace(audit.membership, claimed_epsilon=9.0))
-    assert headline(promised).startswith("No attack on models of 500 rows learned more")
+    assert headline(promised).startswith("No attack on models that were trained on 500 rows revealed more")
     assert "on 500 rows" in headline(replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0)))
 
 
@@ -310,7 +312,7 @@ def test_without_terms_nothing_is_claimed(trained):
     audit = audit_model(model, members, others, models=16, seed=0)
     assert audit.membership.claimed_epsilon is None
     assert audit.holds
-    assert "Nothing was claimed" in learned(audit)[0]
+    assert "No ε was claimed" in learned(audit)[0]
 
 
 def test_mistakes_are_refused(trained):
@@ -324,7 +326,7 @@ def test_mistakes_are_refused(trained):
     with pytest.raises(ModelError, match="personal"):
         audit_model(personal, members, others, terms, "a", 16)
     trees = parley.train(grove_terms({"a": 60}), [parley.Owner("a", grove(60, 0))], seed=0).model
-    with pytest.raises(ModelError, match="need the terms"):
+    with pytest.raises(ModelError, match="can be trained only with the terms"):
         audit_model(trees, grove(60, 0), grove(60, 1), models=16)
     with pytest.raises(ParleyError):
         Game.play(flipped(1.0, np.random.default_rng(0)), 20, 2, 2)

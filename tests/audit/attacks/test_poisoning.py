@@ -155,7 +155,7 @@ def test_where_rows_are_drawn_in_secret_the_bound_is_that_of_a_likely_draw(monke
 def test_rules_that_owners_cannot_agree_on_are_left_out():
     found = damage(make_terms(100, 100, 300))
     assert [rule.rule for rule in found.rules] == ["mean"]
-    with pytest.raises(TermsError, match="own answers in rounds"):
+    with pytest.raises(TermsError, match=r"without shared noise, learning\.staleness or gossip"):
         damage(terms(learning__staleness=8))
 
 

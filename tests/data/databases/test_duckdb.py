@@ -109,9 +109,9 @@ def test_what_brings_people_together_is_seen_in_the_plan(people, query, found):
 
 def test_several_statements_are_refused_in_one_sentence(people, tmp_path):
     several = "SELECT 1 AS id) AS source; SET memory_limit = '1GB'; SELECT * FROM (SELECT 1 AS id"
-    with open_database(people) as database, pytest.raises(ParleyError, match="holds several statements"):
+    with open_database(people) as database, pytest.raises(ParleyError, match="contains several statements"):
         database.plan(Request(several, ("id",)))
-    with pytest.raises(ParleyError, match="holds several statements"):
+    with pytest.raises(ParleyError, match="contains several statements"):
         take(people, several, tmp_path / "table")
 
 

@@ -50,10 +50,10 @@ def test_the_origin_of_a_query_is_the_same_whatever_stands_behind_it(loans, tmp_
         ("SELECT id FROM loans; DELETE FROM loans", "the query failed"),
         ("SELECT id FROM loans WHERE name = :1", "has a placeholder"),
         ("SELECT id FROM loans WHERE name = ?", "has a placeholder"),
-        ("SELECT id, name, name FROM loans", "have the same name"),
+        ("SELECT id, name, name FROM loans", "two columns of the query are called 'name'"),
         (
             "SELECT id, amount AS name, opened AS 'name:1' FROM loans",
-            "one column is called 'name:1', the name that SQLite gives to a second column",
+            "the column name 'name:1' suggests that two columns of the query are called 'name'",
         ),
     ],
 )

@@ -100,7 +100,7 @@ def test_text_is_sorted_by_its_bytes_whatever_its_collation(tmp_path):
         ("loose", "has no declared type"),
         ("amount * 2 AS twice", "has no declared type"),
         ("NULL AS gap", "has no declared type"),
-        ("id", "have the same name"),
+        ("id", "two columns of the query are called 'id'"),
         ("name AS ''", "one column has no name"),
     ],
 )

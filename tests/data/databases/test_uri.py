@@ -48,7 +48,7 @@ def test_a_uri_that_holds_a_password_is_refused_by_one_sentence(uri):
     ],
 )
 def test_what_is_not_known_behind_a_uri_is_refused(uri):
-    with pytest.raises(SettingError, match="is unknown and might be a password") as error:
+    with pytest.raises(SettingError, match="has an unknown parameter, which might be a password") as error:
         parse_uri(uri)
     assert "Sesame" not in str(error.value)
 

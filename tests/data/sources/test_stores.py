@@ -117,10 +117,10 @@ def test_a_copy_in_a_store_is_found_and_so_is_a_public_sample_of_it(store, table
     ],
 )
 def test_an_address_with_a_key_is_refused_and_not_repeated(address, tmp_path):
-    with pytest.raises(DataError, match="pass credentials by environment") as caught:
+    with pytest.raises(DataError, match="pass credentials in environment") as caught:
         open_table(address)
     assert not any(word in str(caught.value) for word in ("KEY", "SECRET", "SEC/", "RET"))
-    with pytest.raises(DataError, match="pass credentials by environment"):
+    with pytest.raises(DataError, match="pass credentials in environment"):
         open_ledger(tmp_path / "a", "a", Path(address), 1.0, 0.0, "127.0.0.1:0")
     assert not (tmp_path / "a").exists()
 

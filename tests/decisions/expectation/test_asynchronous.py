@@ -116,9 +116,9 @@ def test_one_forecast_has_one_test_cost(tmp_path):
     assert compare_noise(found).kinds["each_owner"].together == pytest.approx(found.worth.together, rel=1e-12)
     drawn = found.outlook.together[0].reshape(5, -1).mean(axis=0)  # five worlds share their chance
     assert abs(found.owners[0].together - found.worth.together) < 3 * drawn.std() / len(drawn) ** 0.5
-    assert "Heterogeneity" not in said.assumption(found)
+    assert "Because of heterogeneity" not in said.assumption(found)
     apart = forecast(terms, resamples=2, differences=Heterogeneity.stated(5.0))
     assert apart.owners[0].together > found.owners[0].together
     more = any(owner.together > apart.worth.together for owner in apart.owners)
-    words = f"cost more on an owner's rows than the average of {number(apart.worth.together, 5)}"
+    words = f"cost on some owners' rows is higher than its average of {number(apart.worth.together, 5)}"
     assert (words in said.assumption(apart)) == more

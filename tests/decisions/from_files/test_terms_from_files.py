@@ -249,7 +249,7 @@ def test_owners_whose_tables_are_elsewhere_need_no_file(dated):
         ("bank-a", 25000, 1.0, None),
         ("bank-b", 9000, 0.5, None),
     ]
-    assert made.said[0] == "No private file was read."
+    assert made.said[0] == "Parley read no private file."
     assert made.terms.model.features == drafted(dated).terms.model.features
     both = draft([dated / "mill.csv"], Wishes("rate", dated / "public.csv", owners=owners))
     assert [part.name for part in both.terms.owners] == ["mill", "bank-a", "bank-b"]

@@ -216,7 +216,7 @@ def test_a_balanced_deal_costs_the_learner_nothing_and_still_holds():
 
 def test_an_unreachable_target_says_what_is_reachable():
     c = budget_game([800, 1000], [10, 10], [("linear", 1.0)] * 2, bias=0.5)
-    with pytest.raises(SettingError, match=r"reach 0\.5 at best"):
+    with pytest.raises(SettingError, match=r"the owners' best relative fitness is 0\.5"):
         cheapest_contracts(c, 0.1)
 
 

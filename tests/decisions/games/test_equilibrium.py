@@ -158,7 +158,7 @@ def test_three_players_without_a_pure_equilibrium_too():
         follows = z * np.roll(z, 1, axis=-1) * np.array([1.0, 1.0, -1.0])
         return follows + 0.1 * z**2
 
-    with pytest.raises(NoEquilibriumError, match="no start led to one"):
+    with pytest.raises(NoEquilibriumError, match="no starting point led to an equilibrium"):
         solve(Game(payoff, [0, 0, 0], [1, 1, 1]))
 
 

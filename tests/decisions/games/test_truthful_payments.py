@@ -261,7 +261,7 @@ def test_an_owner_that_the_target_needs_could_ask_for_anything_without_a_cap():
     game = budget_game([300, 400], [1e3, 1e3], [("linear", 1.0)] * 2)
     with pytest.raises(SettingError, match="without owner 1, owner 2, so owner 1, owner 2 could ask for any price"):
         truthful_deal(game, make_shapes(["linear"] * 2), np.ones(2), target=0.5)
-    with pytest.raises(SettingError, match="no budgets under the truthful rule reach this target"):
+    with pytest.raises(SettingError, match="the truthful rule cannot reach this relative fitness"):
         truthful_deal(game, make_shapes(["linear"] * 2), np.ones(2), target=1e-9, cap=5.0)
     with pytest.raises(SettingError, match="one per owner"):
         truthful_deal(game, make_shapes(["linear"] * 2), np.array([1.0, math.nan]))

@@ -80,7 +80,7 @@ def changed_file(pinned, change):
 
 @pytest.mark.parametrize("change", [np.negative, lambda values: 5 * values], ids=["negated", "five times"])
 def test_pinned_trees_that_are_worse_than_those_of_the_sample_are_not_forecast(pinned, change):
-    with pytest.raises(DataError, match="they were not grown on it"):
+    with pytest.raises(DataError, match="were not grown on the public sample with the settings"):
         parley.forecast(changed_file(pinned, change))
 
 

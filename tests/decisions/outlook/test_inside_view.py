@@ -219,7 +219,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
     assert "of simulated draws, joining saves less than the required" in " ".join(
         CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split()
     )
-    assert "expected both options or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
+    assert "give both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
 
 
 def test_the_terms_own_price_decides(tmp_path):
@@ -249,7 +249,7 @@ def test_the_terms_own_price_decides(tmp_path):
     assert dear["price"] == pytest.approx(20.0 * 50 / 10)
     assert dear["least"] == pytest.approx(100 + LEAST_GAIN * told["alone"])
     assert told["verdict"] == "stay"
-    assert "saves less than the required 100, of which 100 pays for privacy (privacy_cost / value)" in page
+    assert "saves less than the required 100, of which 100 covers the cost of privacy (privacy_cost / value)" in page
     cheap, _ = asked("c", 1e-6)
     assert cheap["owners"][0]["verdict"] != "stay"
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})

@@ -95,7 +95,7 @@ def test_all_that_should_stay_are_dropped_at_once_and_again_until_nobody_should(
     outlook, asked = ruled("abcde", gaining)
     assert outlook.consortium.to_json() == {"verdict": "join", "members": ["a", "b"]}
     assert list(dict.fromkeys(asked)) == ["abcde", "abe", "ab"]
-    assert verdict_sentence(outlook).endswith(" c, d gain too little and stay out; without them, so does e.")
+    assert verdict_sentence(outlook).endswith(" c, d gain too little and stay out. If c, d stay out, e stays out too.")
     one, _ = ruled("abc", lambda there: {"a": 95, "b": 50} if "c" in there else {"a": 95, "b": 89})
     assert one.consortium.to_json() == {"verdict": "unsure", "members": ["a", "b"]}
 
@@ -288,13 +288,13 @@ def test_what_is_not_known_is_drawn_between_what_may_be(expected):
 def test_the_sentence_says_who_and_what_is_assumed(expected):
     terms, known = stated(40.0, *[60] * 12)
     joined = known(terms).outlook
-    assert verdict_sentence(joined).startswith("Join: all 12 members gain for sure. Expected average gain ")
+    assert verdict_sentence(joined).startswith("Join: all 12 members gain for sure. Expected average gain: ")
     without = known(stated(40.0, *[60] * 12, 40_000)[0]).outlook
     assert verdict_sentence(without).startswith("Join: all 12 members gain for sure. ")
     assert verdict_sentence(without).endswith(" o12 gains too little and stays out.")
     few = known(stated(20.0, 60, 60, 60, 40_000)[0]).outlook
     assert few.verdicts == ["join"] * 3 + ["stay"]  # but without the large one it is not sure any more
-    assert verdict_sentence(few).startswith("Unsure: no owner gains for sure. Expected average gain ")
+    assert verdict_sentence(few).startswith("Unsure: no owner gains for sure. Expected average gain: ")
     assert verdict_sentence(few).endswith(" o3 gains too little and stays out.")
     assert verdict_sentence(known(stated(0.02, *[4000] * 3)[0]).outlook).startswith("Stay: ")
     mutant = replace(joined)  # with the other sign

@@ -88,11 +88,12 @@ def test_what_no_budget_mends_is_said_to_be_so():
     assert remedy_line(found, True, 13).startswith("Larger budgets would not help")
 
 
-def test_remedies_are_one_sentence():
+def test_each_remedy_is_a_sentence():
     ways = (Remedy("each_owner", 4.0, ("a",), 4.0), Remedy("shared", 0.6, ("a",), 2.0))
     found = Remedies(True, ways, 7, 7, ("d",), already=False)
     assert remedy_line(found, False, 2) == (
-        "Joining would be worthwhile for sure with each owner's own noise from ε = 4, or with shared noise (three "
-        "hosts) from ε = 0.6 for a (from ε = 2 for all that can gain), or with 7 similar owners. No budget is "
-        "large enough for d to gain for sure."
+        "Joining would be worthwhile for sure with each owner's own noise at ε = 4 or more. Joining would be "
+        "worthwhile for sure with shared noise (three hosts) at ε = 0.6 or more for a (at ε = 2 or more for all owners "
+        "that can gain). Joining would be worthwhile for sure with 7 similar owners. No budget is large enough for d "
+        "to gain for sure."
     )

@@ -83,8 +83,8 @@ def test_a_plan_in_which_nothing_is_judged_chooses_nothing_and_says_why(terms, t
     said = invoke("plan", tmp_path / "terms.toml", "--write", tmp_path / "planned.toml")
     assert isinstance(said.exception, SettingError)  # the job was not done
     flat = " ".join(said.output.split())
-    assert "Parley cannot judge any choice" in flat
-    assert "Parley could not judge these choices: as written;" in flat
+    assert "Parley could not evaluate any choice" in flat
+    assert "Parley could not evaluate these plans: as written;" in flat
     assert "Reason: the halves separate." in flat
     assert not (tmp_path / "planned.toml").exists()
     told = invoke("plan", tmp_path / "terms.toml", "--write", tmp_path / "planned.toml", "--json")
@@ -113,6 +113,6 @@ def test_init_says_that_its_terms_are_not_planned(tmp_path, nothing_judged):
     assert plan["best"] is None
     assert "the halves separate" in {each["why"] for each in plan["unjudged"]}
     head = (tmp_path / "terms.toml").read_text()
-    assert "# NOT planned: Parley could not judge any choice" in head
+    assert "# NOT planned: Parley could not evaluate any choice" in head
     assert "the halves separate" in head
-    assert "Parley cannot judge any choice" in invoke(*words, "--yes").output
+    assert "Parley could not evaluate any choice" in invoke(*words, "--yes").output

@@ -90,8 +90,8 @@ def test_training_says_without_which_clip_nobody_is_cut():
     owners = [parley.Owner(name, regression_table(2000, place)) for place, name in enumerate("abc")]
     tight = terms_of(horizon=1, privacy__clip=0.3)
     said = interval_line(parley.train(tight, owners, seed=1))
-    assert "Without privacy.clip no record is clipped" in said
-    largest = float(said.split("exceeds ")[1].split(". ")[0])
+    assert "Without privacy.clip, no record is clipped" in said
+    largest = float(said.split("norm above ")[1].split(". ")[0])
     roomy = parley.train(tight.changed(privacy={"clip": largest}), owners, seed=1)
     assert all(each.clipped_share == 0 for each in roomy.owners)
     assert "privacy.clip" not in interval_line(roomy)

@@ -203,6 +203,47 @@ def test_of_many_figures_the_farthest_off_is_printed():
     assert lines[1].endswith("beyond the tolerance (fitted)")
 
 
+def test_the_farthest_off_is_so_in_its_own_tolerance_and_what_holds_is_near_its_limit():
+    """0.05 of 0.1 is nearer its limit than 2 of 100, and an exact count is at none."""
+    count, loose = Comparison("count", 3, 3), Comparison("loose", 50.0, 52.0, 100.0, "ours")
+    (line,) = comparison_lines([*[count] * 3, loose, CLOSE])
+    assert line.startswith("5 of 5 figures agree; nearest its limit: close: published 1, found 1.05")
+    (line,) = comparison_lines([*[loose] * 4, CLOSE, FAR])
+    assert line.startswith("5 of 6 figures agree; farthest off: far:")
+    unmeasured = replace(FAR, what="unmeasured", found=math.nan)
+    assert "farthest off: unmeasured" in comparison_lines([*[FAR] * 4, unmeasured])[0]
+
+
+def test_of_many_figures_beside_none_is_said_to_agree():
+    lines = comparison_lines([replace(each, reading=Reading.BESIDE) for each in [CLOSE] * 5 + [FAR]])
+    assert lines == ["6 figures beside; farthest off: far: published 1, found 1.5 (beside)"]
+
+
+@pytest.mark.parametrize(
+    ("document", "number"),
+    [
+        ("chase2017", "table 1"),  # networks, clips and what epsilon stands for are not printed
+        ("chase2017", "table 2"),
+        ("aarhus2020", "table 1"),
+        ("aarhus2020", "figure 7"),  # nor the scale of the random start
+        ("pejo2018", "table 3"),  # nor delta and mu
+        ("zawacki2024", "figure 6.6"),  # another attack than Z's
+    ],
+)
+def test_nothing_decides_where_settings_that_matter_are_ours(document, number):
+    printed = next(each for each in DOCUMENTS[document].printed if each.number == number)
+    assert outcome_of(printed, record_of(DOCUMENTS[document], printed)) is Outcome.UNDECIDED
+
+
+def test_an_accuracy_is_compared_with_one_that_z_prints_alone():
+    """Chapter 8: the numbers in Z's text; our own optimum is nobody's published figure."""
+    in_print = {67.0, 80.0, 85.0, 89.0, 91.0, 95.0}
+    for item, record in read_records("zawacki2024").items():
+        if item.startswith("figure 8."):
+            accuracies = [each for each in record.comparisons if each.what.endswith(("accuracy, %", "answer, %"))]
+            assert {each.published for each in accuracies} <= in_print, item
+
+
 @pytest.fixture
 def made(monkeypatch, tmp_path):
     """A document whose only figure has one number; its records go to a folder of the test's."""

@@ -124,5 +124,5 @@ def test_what_cannot_be_drawn_or_written_is_refused_before_the_work(tmp_path):
     with pytest.raises(SettingError, match="--out: expected something that can be drawn: figure-3"):
         runner.show(PEJO, bench, {"table": ["3"]}, out=tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    with pytest.raises(SettingError, match="ends in one of"):
+    with pytest.raises(SettingError, match="a file name that ends in"):
         runner.show(THESIS, bench, {}, plot=tmp_path / "c.gif")

@@ -132,7 +132,7 @@ def test_other_agreements_answer_no_updates(tmp_path):
     terms = make_terms(200)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 1.0))
     owner.accept(terms)
-    with pytest.raises(Malformed, match="expected the kind that the terms set for this round, gradient"):
+    with pytest.raises(Malformed, match="the terms set the kind 'gradient' for this round"):
         owner.answer(UpdateQuery.ask(terms.hash, "learner", 1, np.zeros(3), 1))
 
 

@@ -231,7 +231,10 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"learning__topology": None}, r"learning\.topology: required with 'gossip'; expected 'ring', 'grid'"),
+        (
+            {"learning__topology": None},
+            r"learning\.topology: required with algorithm = 'gossip'; expected 'ring', 'grid'",
+        ),
         (
             {"learning__topology": "torus"},
             r"learning\.topology: expected 'ring', 'grid', 'star' or 'complete', or a list",

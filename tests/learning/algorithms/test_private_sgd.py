@@ -268,7 +268,7 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     assert "at most 3 of 15 answers, one per epoch" in words
     assert "The total over all epochs, which the terms promise and the ledger debits, is ε = 2 at δ = 1e-05" in words
     assert "records clipped in LINF" in words
-    assert "these terms use the smaller noise" in words
+    assert "These terms use the smaller noise" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     (tmp_path / "drawn").mkdir()
     other = releasing(flowers, drawn, tmp_path / "drawn")[0]
@@ -345,8 +345,8 @@ def test_the_cheaper_noise_for_a_linf_clip_is_named_from_both_sides(flowers):
     """With many numbers Gaussian noise covers sqrt d C, Laplace noise d C."""
     loud = sgd_terms(rows=(50,), privacy={**PURE, "clip_norm": "linf"})
     said = noise_choice(resolve(loud), "a")
-    assert "gaussian noise would be smaller" in said
-    assert "which these terms do not grant" in said
+    assert "Gaussian noise would be smaller" in said
+    assert "which these terms do not allow" in said
     assert noise_choice(resolve(sgd_terms(rows=(50,))), "a") is None
     own = resolve(loud).part("a").training.series.mechanism.variance ** 0.5
     assert f"{own:.3g} with laplace noise" in said

@@ -131,8 +131,8 @@ def test_gaussian_studies_say_nothing_of_it():
 def test_a_draw_in_secret_is_charged_as_if_there_were_none():
     terms = terms_of("poisson")
     result = parley.train(terms, owners_of(terms), replicates=2, seed=0, whole_path=False)
-    assert "no amplification is claimed" in stable_line(result)
-    assert "no amplification" not in stable_line(parley.train(terms_of("partition"), owners_of(terms), seed=0))
+    assert "claims no privacy amplification" in stable_line(result)
+    assert "no privacy amplification" not in stable_line(parley.train(terms_of("partition"), owners_of(terms), seed=0))
 
 
 def test_the_mean_of_repeated_moments_settles_as_the_law_says():

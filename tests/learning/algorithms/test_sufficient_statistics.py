@@ -61,7 +61,7 @@ def test_a_gradient_agreement_answers_no_statistics(tmp_path):
     terms = make_terms(200)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     owner.accept(terms)
-    with pytest.raises(Malformed, match="expected the kind that the terms set for this round, gradient"):
+    with pytest.raises(Malformed, match="the terms set the kind 'gradient' for this round"):
         owner.answer(StatisticsQuery.ask(terms.hash, "learner", 1))
     assert float(owner.ledger.account(terms.hash).spent) == 0
 

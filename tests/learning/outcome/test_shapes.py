@@ -178,7 +178,7 @@ def test_trees_of_several_columns_have_no_shapes_and_stumps_have(tmp_path):
     setup = resolve(crossing)
     model = make_model(setup.preparation, setup.preparation.origin, "0" * 64, released=False)
     assert model.shapes() is None
-    with pytest.raises(SettingError, match="expected a model of bins"):
+    with pytest.raises(SettingError, match="use a model of bins"):
         shape_functions(model)
     setup = resolve(crossing.changed(model={"trees": {"count": 30, "leaves": 2}}))
     model = make_model(setup.preparation, setup.preparation.origin, "0" * 64, released=False)
@@ -223,7 +223,7 @@ def test_commands_draw_them(tmp_path):
     said = json.loads(done.stdout)["shapes"]
     assert [each["column"] for each in said["columns"]] == ["x", "z", "job", "same"]
     assert (tmp_path / "shapes.png").read_bytes().startswith(b"\x89PNG")
-    assert "What does each column add?" in (tmp_path / "page.html").read_text()
+    assert "What does each column add to the prediction?" in (tmp_path / "page.html").read_text()
     asked = [tmp_path / "model.json", tmp_path / "new.csv", "--out", tmp_path / "out.csv", "--plot", tmp_path / "p.png"]
     done = CliRunner().invoke(app, ["predict", *map(str, asked)])
     assert done.exit_code == 0, (done.output, done.exception)

@@ -276,7 +276,7 @@ def test_several_records_of_a_person_count_as_several():
         ({"model__bounds": {"y": [0, 3]}}, r"model.bounds.y: not allowed for survival: the periods define the times"),
         ({"model__features": ["x0", "event"]}, r"model.features.event: expected a feature"),
         ({"model__event": "y"}, r"model.event: expected a column other than the target"),
-        ({"model__class_weight": {"1": 2.0}}, r"model.class_weight: allowed only with a classifier"),
+        ({"model__class_weight": {"1": 2.0}}, r"model.class_weight: allowed only for a model that predicts classes"),
         (
             {"privacy__score_epsilon": 0.1, "model__holdout": 0.5},
             r"privacy.score_epsilon: not allowed with kind = 'survival'",

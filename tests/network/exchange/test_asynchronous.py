@@ -173,7 +173,7 @@ def test_an_owner_that_dies_is_left_out_waited_for_or_ends_the_run_as_the_terms_
     broken = Host(pair, "b", dying)
     said = pair.fail("--deadline", "3", "--checkpoint", str(pair.folder / "stops"))
     broken.close()
-    assert "the terms stop the run: b:" in said
+    assert "so the run stops (learning.straggler = 'stop'): b:" in said
     assert books(pair, stops) == {"a": (5, Fraction(1, 2)), "b": (2, Fraction(1, 2))}  # it answered, and was not heard
     pair.start("b")
     result = pair.learn("--resume", "--checkpoint", str(pair.folder / "stops"))

@@ -42,7 +42,7 @@ def test_the_model_is_that_of_a_learner_in_process_that_replays_the_ledgers(bank
     assert parley.load_model(banks.folder / "model.json").theta_.tolist() == result["theta"]
     again = banks.learn("--resume")  # a finished run costs nothing more, and knows what it cost
     assert (again["theta"], again["owners"]) == (result["theta"], result["owners"])
-    assert "--resume continues it" in banks.fail()
+    assert "continue that run with --resume" in banks.fail()
     (banks.folder / "terms.checkpoint").unlink()
     assert banks.learn()["theta"] == result["theta"]  # nor does one from the start: the answers are stored
     assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
@@ -58,7 +58,7 @@ def test_terms_accepted_while_the_daemon_runs_draw_on_the_same_lifetime_budget(b
     banks.accept(second)
     banks.learn(file="second.toml")
     assert banks.ledger("a").reserved == (2, 0)
-    with pytest.raises(BudgetExhausted, match="lifetime budget is 2"):
+    with pytest.raises(BudgetExhausted, match="lifetime budget is epsilon = 2"):
         banks.accept(banks.write_terms("third.toml", horizon=3, epsilon=0.1))
     assert "accepted these terms" in banks.fail("--deadline", "5", file="third.toml")
 
@@ -185,7 +185,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
         in runner.invoke(app, arguments, input="y\n").output
     )
     wrong = runner.invoke(app, [*arguments[:-1], str(tmp_path / "b.crt"), "--yes"])
-    assert "the terms name 'learner'" in str(wrong.exception)
+    assert "the learner in the terms is 'learner'" in str(wrong.exception)
     code = "from parley.cli import main; main()"
     shown = subprocess.run(
         [sys.executable, "-c", code, "owner", "ledger", str(home / "owner.toml")],
@@ -288,15 +288,15 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
 
     made = init("home")
     assert made.exit_code == 0
-    assert "before its first use, and run parley owner init again" in made.stderr  # it has no delta
+    assert "before its first use. Then run parley owner init again" in made.stderr  # it has no delta
     refused = str(init("neighbour").exception)
     assert "already has a ledger in these settings" in refused
-    assert f"move {tmp_path / 'home'} out of {tmp_path} and run init again" in refused
+    assert f"move {tmp_path / 'home'} out of {tmp_path} and run parley owner init again" in refused
     assert "already has a ledger in these settings" in str(init("neighbour", table="link.csv").exception)
     assert "already has a ledger in these settings" in str(init("home/inside").exception)
     assert not (tmp_path / "neighbour").exists()
     (tmp_path / "home" / "owner.toml").unlink()
-    assert "the folder already holds another ledger" in str(init("home", name="b").exception)
+    assert "the folder already contains another ledger" in str(init("home", name="b").exception)
     assert "exists" not in init("home").output  # the same books with new settings
     shutil.copy(tmp_path / "a.csv", tmp_path / "b.csv")
     assert init("second", name="b", table="b.csv").exit_code == 0  # a copy cannot be told from another table

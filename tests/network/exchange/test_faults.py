@@ -75,7 +75,7 @@ def test_an_owner_that_cannot_be_reached_is_waited_for_or_ends_the_run_as_the_te
     banks.accept(terms)
     banks.start("a", "b")
     said = banks.fail("--deadline", "1")
-    assert "the terms stop the run: c:" in said
+    assert "so the run stops (learning.straggler = 'stop'): c:" in said
     assert len(said.strip().splitlines()) == 2  # that, and that it is not forecast
     assert banks.spent(terms) == dict.fromkeys("abc", 0)  # no owner was asked before everybody was there
     patient = banks.write_terms("patient.toml")

@@ -69,7 +69,7 @@ def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error,
 
 
 def test_a_log_says_nothing_about_where_a_cell_is_bad():
-    assert "row 6" not in loggable(DataError("a: column 'x1', row 6: a missing value"))
+    assert "row 6" not in loggable(DataError("a: column 'x1', row 6: the value is missing"))
     assert loggable(LedgerError("a.ledger: the disk is full")) == "a.ledger: the disk is full"
 
 

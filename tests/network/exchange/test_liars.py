@@ -63,11 +63,11 @@ LIES = {
     "too much spent": (lambda reply: account(reply, spent="1"), "reports epsilon 1 spent by round 1"),
     "never answered": (
         lambda reply: account(reply, answered=0),
-        "reports round 0 as its last answered round, but was last asked for round 1",
+        "reports round 0 as its last answered round, but the learner last asked this owner in round 1",
     ),
     "all answered": (
         lambda reply: account(reply, answered=8, spent="1"),
-        "reports round 8 as its last answered round, but was last asked for round 1",
+        "reports round 8 as its last answered round, but the learner last asked this owner in round 1",
     ),
     "another budget": (lambda reply: account(reply, epsilon="2"), "the owner reports epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "no longer reports"),
@@ -210,7 +210,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     running.process.join(60)
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
-    assert "a: the owner's ledger was rolled back. It had" in said
+    assert "a: the owner's ledger was rolled back. The ledger had" in said
     assert "parley owner restore, which counts them as spent (--assume-spent). These terms have ended" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
@@ -224,7 +224,7 @@ def test_a_ledger_put_back_between_two_runs_ends_the_second(running):
     put_back(running, "a", running.folder / "a.old")
     running.start("a")
     said = " ".join(running.fail("--resume").split())
-    assert "before the first round: a: the owner's ledger was rolled back. It had" in said
+    assert "before the first round: a: the owner's ledger was rolled back. The ledger had" in said
     assert running.ledger("a").account(running.terms.hash).answers == 0
 
 
@@ -302,7 +302,7 @@ def test_a_ledger_that_outgrew_what_it_had_is_told_by_its_hash_when_a_run_is_res
     first.close()
     second = machine.federation(heads, {"a": 2, "b": 2})
     with pytest.raises(
-        ContradictionError, match=r"a: the owner's ledger was rolled back. It had 4 rows, ending in .*in this row"
+        ContradictionError, match=r"a: the owner's ledger was rolled back. The ledger had 4 rows, .*in this row"
     ):
         second.fetch_statements()
     second.close()
@@ -368,7 +368,7 @@ def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, b
     owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [LocalOwner(owner), machine.open("b")]
     late = Federation(machine.setup, peers, 5.0, lambda sentence: None, heads)
-    with pytest.raises(ExchangeError, match=r"a: the owner's ledger was rolled back. .* does not know these terms"):
+    with pytest.raises(ExchangeError, match=r"a: the owner's ledger was rolled back. .* does not contain these terms"):
         late.fetch_statements()
     late.close()
     for peer in peers:

@@ -170,5 +170,5 @@ def test_noise_named_twice_is_refused_by_the_journal(trio):
 
 
 def test_a_host_belongs_to_the_terms():
-    with pytest.raises(ParleyError, match="is not a host in these terms"):
+    with pytest.raises(ParleyError, match="the terms have no host"):
         Host("stranger", make_assignment(), Journal(), None, {})

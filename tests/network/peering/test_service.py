@@ -171,8 +171,8 @@ def test_accepting_for_a_peer_says_who_hears_what(ring):
     assert said.exit_code == 0, said.output
     own = fingerprint(read_certificate(ring.folder / "a.crt"))
     words = " ".join(said.output.split())
-    callers = f"any caller with a certificate for 'a' and the key {own[:16]}…."
-    assert f"No learner; your own peer asks: a. Who may ask: {callers}" in words
+    callers = f"anyone with a certificate for 'a' and the key {own[:16]}…."
+    assert f"No learner; your own peer, a, sends the questions. Who may send questions: {callers}" in words
     assert "sends the mixture to the peers of b, d." in words
     kept = Acceptances(load_owner(settings).accepted).get(ring.terms.hash)
     assert (kept.peer, kept.fingerprint) == ("a", own)
@@ -204,5 +204,5 @@ def test_settings_that_lack_something_are_one_sentence(ring):
 
 
 def test_a_neighbourhood_has_the_neighbours_of_the_terms():
-    with pytest.raises(ExchangeError, match="neighbours: the terms give"):
+    with pytest.raises(ExchangeError, match="neighbours: expected addresses of"):
         Neighbourhood("a", Graph(("a", "b"), (("a", "b"),)), RUN, [], Board(), 1.0, print)

@@ -165,7 +165,7 @@ def test_the_learners_own_table_needs_no_proposal_and_that_is_said(served):
     own.write_text(re.sub(r"(?m)^a = .*$", 'a = { own = "a.toml" }', addresses))
     sent = run("learner", "propose", served.folder / "terms.toml", "--owners", own)
     assert sent.exit_code == 0, sent.output
-    assert "No proposal was sent to owners with a table on this machine: a." in sent.output
+    assert "No proposal was sent to owners whose tables are on this machine: a." in sent.output
 
 
 def test_every_member_may_propose_its_own_terms_and_ask_for_nothing_by_them(served):

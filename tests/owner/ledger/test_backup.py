@@ -141,7 +141,7 @@ def test_a_restore_counts_delta_too(tmp_path):
 
 def test_more_than_the_lifetime_budget_cannot_have_been_accepted(tmp_path):
     path = lost_ledger(tmp_path)
-    with pytest.raises(BudgetExhausted, match="lifetime budget is 3"):
+    with pytest.raises(BudgetExhausted, match="lifetime budget is epsilon = 3"):
         restore(tmp_path / "backup", path, "a", [reserve("u", Fraction(5, 2), 5)], everything=False)
     assert not path.exists()
     with pytest.raises(LedgerError, match="ledger of 'a', not of 'b'"):

@@ -62,11 +62,11 @@ def test_the_memory_is_for_this_account_alone_and_no_link(tmp_path, own_state):
         Ledger(path)
     memory.rename(tmp_path / "elsewhere")
     memory.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match="cannot be locked"):
+    with pytest.raises(LedgerError, match="cannot be opened and locked"):
         Ledger(path)
     memory.unlink()
     memory.write_bytes(b"")
-    with pytest.raises(BrokenChainError, match="does not record where the ledger"):
+    with pytest.raises(BrokenChainError, match="does not contain the head of the ledger"):
         Ledger(path)
 
 

@@ -112,7 +112,7 @@ def test_several_gaussian_agreements_fit_that_do_not_fit_as_sums(tmp_path):
     before = (tmp_path / "a.ledger").read_bytes(), held.ledger.head
     with pytest.raises(
         BudgetExhausted,
-        match=r"reserve rho = 0\.2.*lifetime budget is \(3, 1e-05\), or rho = 0\.224",
+        match=r"reserve rho = 0\.2.*lifetime budget is epsilon = 3, delta = 1e-05, or rho = 0\.224",
     ):
         held.accept(terms[fitting])
     assert ((tmp_path / "a.ledger").read_bytes(), held.ledger.head) == before

@@ -117,9 +117,9 @@ def test_composed_gaussians_are_reported_from_above(multiplier, count, place):
 def test_a_delta_below_the_numerical_error_is_refused():
     distribution = loss_distribution(GaussianEvent(1.0), 1e-3)
     assert epsilon_at(distribution, 1e-6) > 0
-    with pytest.raises(SettingError, match="have an error of 1e-12"):
+    with pytest.raises(SettingError, match="error in delta is 1e-12"):
         epsilon_at(distribution, 1e-12)
-    with pytest.raises(SettingError, match="have an error of 2e-10"):
+    with pytest.raises(SettingError, match="error in delta is 2e-10"):
         epsilon_at(distribution, 1e-9, compositions=10**6)
 
 

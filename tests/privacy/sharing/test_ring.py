@@ -118,7 +118,7 @@ def test_bad_keys_and_indices_are_refused() -> None:
     with pytest.raises(ExchangeError, match="5 bytes"):
         agree_keys(ends[0])
     ends[0].index = 3
-    with pytest.raises(SettingError, match="a host from 0 to 2"):
+    with pytest.raises(SettingError, match="a host number from 0 to 2"):
         Party(ends[0], (bytes(32), bytes(32)))
 
 

@@ -204,7 +204,7 @@ def test_a_release_debits_and_says_what_it_promises(tmp_path):
         owners.append(parley.Owner(name, regression_table(rows, seed=rows), ledger))
         owners[-1].accept(terms)
     said = " ".join(acceptance_summary(owners[0], owners[0].agreement(terms.hash)))
-    assert "The terms promise your table as a whole" in said
+    assert "for your table as a whole." in said
     assert "For a person in κ tables, ε is κ times as large" in said
     assert f"({Adjacency.REPLACE_OWNER})" in said
     assert "All of your rows together change an answer by at most 1.4" in said

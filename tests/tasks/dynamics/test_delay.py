@@ -25,5 +25,5 @@ def test_no_warning_hangs_on_the_last_bits():
 
 def test_a_logarithm_that_is_none_is_said(monkeypatch):
     monkeypatch.setattr("parley.tasks.dynamics.delay.logm", lambda matrix: np.full_like(matrix, np.nan))
-    with pytest.raises(DataError, match="no logarithm"):
+    with pytest.raises(DataError, match="cannot compute the logarithm"):
         continuous(np.array([[0.5, 0.1], [0.0, 0.4]]), 1.0)

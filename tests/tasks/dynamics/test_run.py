@@ -165,9 +165,9 @@ def test_train_runs_these_terms_too_and_a_forecast_of_a_model_says_which_command
 
 def test_tables_that_do_not_fit(tables):
     terms = plant_terms(1, RUNS, 1.0)
-    with pytest.raises(DataError, match="promise 300 records, but the table has 299"):
+    with pytest.raises(DataError, match="state 300 records, but the table has 299"):
         identify_together(terms, [Owner("plant-0", tables[0][tables[0]["run"] != "run 7"])])
-    with pytest.raises(DataError, match="promise 1 records, but the table has 0 trajectories"):
+    with pytest.raises(DataError, match="state 1 records, but the table has 0 trajectories"):
         identify_together(plant_terms(1, 1, 1.0), [Owner("plant-0", tables[0][:0])])
     gap = tables[0].copy()
     gap.loc[3, "run"] = None
@@ -187,7 +187,7 @@ def test_which_rows_are_one_recording_is_a_matter_of_their_own_cells(tables):
 def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("plant-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
     said = " ".join(acceptance_summary(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
-    assert "The terms promise every recording" in said
+    assert ") for every recording" in said
     assert "m recordings, ε is m times as large, and δ grows" in said
     assert "every person" not in said
     owner.ledger.close()

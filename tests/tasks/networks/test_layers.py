@@ -352,10 +352,10 @@ REFUSED = [
     (TIED, "shares parameters"),
     (nn.Sequential(nn.Flatten(0), nn.Linear(4, 4)), "records do not mix"),
     (nn.Unflatten(0, (2, 4)), "records do not mix"),
-    (nn.Conv2d(4, 4, 3, groups=2), "no groups"),
-    (nn.Conv2d(4, 4, 3, padding="same"), "a padding of zeros"),
+    (nn.Conv2d(4, 4, 3, groups=2), "groups=1"),
+    (nn.Conv2d(4, 4, 3, padding="same"), "numbers as padding"),
     (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode"),
-    (nn.AdaptiveAvgPool2d(2), "output size"),
+    (nn.AdaptiveAvgPool2d(2), "output_size"),
 ]
 
 

@@ -98,7 +98,7 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["train", "TERMS", "--plot", "x.png"], "not allowed for ratings"),
+        (["train", "TERMS", "--plot", "x.png"], "not available for the task ratings"),
         (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "apply only to simulations"),
         (["forecast", "TERMS"], "forecasts of ratings are not available yet"),
         (["plan", "TERMS"], "ratings cannot be planned"),
@@ -192,7 +192,7 @@ def test_an_owners_own_commands_say_what_they_miss(folder):
         ["score", *asked],
         ["refine", *asked, "--save", folder / "own.json"],
     ):
-        assert "north: which table? Give --data TABLE" in str(run(*words).exception)
+        assert "(owners.north.data); give --data TABLE" in str(run(*words).exception)
     recommend = ["recommend", *asked, "--data", folder / "north.csv"]
     nobody = str(run(*recommend, "--user", "4711").exception)
     assert "expected a user from the column 'who' of" in nobody

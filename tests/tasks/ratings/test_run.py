@@ -254,5 +254,5 @@ def test_joint_items_made_ones_own_are_no_worse_than_learning_alone():
 def test_a_release_is_not_measured():
     """Figures of private ratings would stand beside what was released."""
     result = parley.train(rating_terms({"a": 40}), [parley.Owner("a", tastes(40, 0))], seed=0)
-    with pytest.raises(GuaranteeError, match="cannot be evaluated here on private ratings"):
+    with pytest.raises(GuaranteeError, match="does not evaluate a release on owners' private ratings"):
         measured(replace(result, released=True), [])

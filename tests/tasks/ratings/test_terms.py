@@ -133,7 +133,7 @@ def test_other_models_have_no_use_for_these_keys():
     ):
         with pytest.raises(TermsError, match=said):
             parley.Terms.from_dict({"model": table, **rest, "privacy": privacy | {"clip": 1.0}})
-    with pytest.raises(TermsError, match="expected 'item-factors' or another algorithm of the same task"):
+    with pytest.raises(TermsError, match="requires 'item-factors' or another algorithm for the same task"):
         parley.Terms.from_dict({"model": table, "learning": {"algorithm": "item-factors"}, **rest})
 
 

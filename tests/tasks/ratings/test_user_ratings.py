@@ -72,7 +72,7 @@ def test_ratings_of_unlisted_items_do_not_count_and_their_users_do():
     train, kept = rating_preparation(terms.model).designs(frame, terms, "a")
     assert (one(train, 0), one(train, 1), len(train)) == ([(1, 2.0)], [], 2)
     assert len(kept.values) == 0
-    with pytest.raises(DataError, match=r"promise 3 records, but the table has 2 users"):
+    with pytest.raises(DataError, match=r"state 3 records, but the table has 2 users"):
         prepared(frame, 3)
     with pytest.raises(DataError, match="column 'film' is missing"):
         prepared(frame.drop(columns="film"), 2)

@@ -143,8 +143,7 @@ def damage(terms: Terms, seed: int = 0) -> Damage:
         or terms.learning.topology is not None
     ):
         raise TermsError(
-            "poison: expected prediction terms where the learner sees each owner's own answers in rounds; sums, "
-            "asynchronous answers and gossip are not supported"
+            "poison: expected terms that predict a column, without shared noise, learning.staleness or gossip"
         )
     setup, count = resolve(terms), 1 if terms.aggregation is None else terms.aggregation.byzantine
     names = sorted(setup.schedule.names, key=lambda name: -setup.part(name).training.question.records)

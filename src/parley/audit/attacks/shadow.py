@@ -53,7 +53,9 @@ Train = Callable[[Tables], Evidence]
 def random_tables(rows: int, tables: int, rng: np.random.Generator) -> Tables:
     """Draw tables that each hold a random half of the rows."""
     if rows < 4:
-        raise SettingError(f"population: {rows} rows; expected at least 4, because each table gets half of the rows")
+        raise SettingError(
+            f"population: expected at least 4 rows, found {rows}; each shadow model is trained on half of the rows"
+        )
     order = rng.random((tables, rows)).argsort(axis=1)
     return order < rows // 2
 
@@ -105,7 +107,10 @@ def without_privacy(
         else:
             optima = [objective.optimum([design.where(table)], radius) for table in tables]
             if any(each is None for each in optima):
-                raise SettingError("model: there is no optimum without privacy, so shadow models cannot be fitted")
+                raise SettingError(
+                    "model: the model has no best fit without privacy, so the audit cannot train shadow models; give "
+                    "--terms and --owner"
+                )
             theta = np.array(optima)
         return evidence_of(objective, kind, population, theta[:, None])
 

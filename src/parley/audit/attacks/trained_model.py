@@ -90,7 +90,7 @@ def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[
     """Return (rows behind an owner's training answers, held-out rows), as terms divide its table."""
     source = open_table(table)
     if source.streams:
-        raise DataError(f"{name}: a streamed table cannot be audited; give one file with some of its rows")
+        raise DataError(f"{name}: the audit cannot read a folder of Parquet files; give all rows in one file")
     kept = counted_rows(source, terms.privacy, name)
     frame = source.frame() if kept is None else source.frame()[kept]
     require_records(terms, name, len(frame))
@@ -177,8 +177,9 @@ class _Places:
         size = min(MAX_ROWS_PER_SIDE, largest, *(len(side) for side in sides))
         if size < LEAST_ROWS_PER_SIDE:
             raise DataError(
-                f"population: {len(sides[0])} members and {len(sides[1])} others have a target; expected at least "
-                f"{LEAST_ROWS_PER_SIDE} of each. Hold out more rows, or give --population with other rows like these"
+                f"population: {len(sides[0])} of the model's training rows and {len(sides[1])} other rows have a "
+                f"target; expected at least {LEAST_ROWS_PER_SIDE} of each. Hold out more rows, or give --population "
+                "with more rows that did not train the model"
             )
         drawn = np.concatenate([side[:size] for side in sides])
         left = rng.permutation(np.setdiff1d(np.flatnonzero(inside), drawn))[: largest - size]
@@ -193,11 +194,14 @@ def _training(
     known = model.preparation_.model
     if model.trees_ is not None:
         raise ModelError(
-            "a personal model with trees is fitted to its owner's rows without noise; give a joint model instead"
+            "a personal model with trees cannot be audited, because its trees were fitted to private rows without "
+            "noise; give a joint model"
         )
     if terms is None or owner is None:
         if known.kind not in KINDS:
-            raise ModelError(f"{known.kind}: shadow models of this kind need the terms; give --terms and --owner")
+            raise ModelError(
+                f"{known.kind}: shadow models of this kind can be trained only with the terms; give --terms and --owner"
+            )
         rows = pd.concat([drawn.population, drawn.always], ignore_index=True)
         design, objective = model.preparation_.design(rows, "population"), make(known).bounded_by(model.preparation_)
         return without_privacy(objective, known.predicts, design, known.radius, len(drawn.always)), None, 0

@@ -87,7 +87,8 @@ def answer_law(question: Question, query: Query, tables: Tables, mechanism: Mech
         return _with_noise(question.bounded(query, tables).value[None], np.ones(1), mechanism)
     if not isinstance(rows, PresentRows) or len(rows.rows) > MAX_DRAWN_ROWS:
         raise TermsError(
-            f"rows: expected at most {MAX_DRAWN_ROWS} rows with a target, because the audit tries every draw of rows"
+            f"rows: expected at most {MAX_DRAWN_ROWS} rows with a target, because the audit tries every possible draw "
+            "of rows"
         )
     values, chances = [], []
     for kept in subsets(len(rows.rows)):
@@ -102,7 +103,7 @@ def _with_noise(values: Floats, chances: Floats, mechanism: Mechanism) -> Answer
         return AnswerLaw(np.rint(values / unit) * unit, chances, steps * unit, unit)
     if isinstance(mechanism, Laplace):
         return AnswerLaw(values, chances, mechanism.scale)
-    raise TermsError("mechanism: expected laplace or geometric noise; no other noise can be compared exactly")
+    raise TermsError("mechanism: expected laplace or geometric noise; the audit cannot compare other noise exactly")
 
 
 def subsets(rows: int) -> Iterator[NDArray[np.bool_]]:

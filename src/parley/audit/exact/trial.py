@@ -45,7 +45,9 @@ class StageQuestions:
             self._sizes[size] = self._resolved(*size)
         found = self._sizes[size]
         if found is None:
-            raise TermsError(f"records: these terms do not allow questions to a table of {records} records")
+            raise TermsError(
+                f"records: these terms do not allow a table of {records} records; give another number of records"
+            )
         return found
 
     def _resolved(self, records: int, batches: int | None) -> Asked | None:

@@ -114,7 +114,9 @@ def open_table(folder: Path, planted: PlantedPairs) -> ServedTable:
     except (OSError, ValueError, KeyError, TypeError):
         raise SettingError(f"{folder}: expected a folder that an audit made (parley audit --served)") from None
     if known != (TABLE_FORMAT, planted.setup.hash, planted.name, len(planted)):
-        raise SettingError(f"{folder}: this audit table was made for other terms or another owner; make a new table")
+        raise SettingError(
+            f"{folder}: the audit table in this folder was made for other terms or another owner; name a new folder"
+        )
     return ServedTable(folder, planted, coins, head)
 
 
@@ -172,7 +174,7 @@ def listening(log: Path, alive: Callable[[], bool]) -> str:
             if '"serving"' in line and line.endswith("}"):
                 return str(json.loads(line)["listen"])
         time.sleep(0.02)
-    raise SettingError(f"{log}: the daemon did not start; this log gives the reason")
+    raise SettingError(f"{log}: the daemon did not start; read the reason in this log file")
 
 
 ANSWER_TIMEOUT_S = 60.0  # seconds for an answer
@@ -300,10 +302,13 @@ def _own_books(owner: Peer, table: ServedTable) -> AccountStatement:
     statement = owner.statement(terms.hash, terms.learning.learner, ANSWER_TIMEOUT_S, known.entries)
     if statement.earlier_hash != known.hash:
         raise ExchangeError(
-            f"{owner.name}: the daemon at this address does not serve the audit table's ledger; no question was asked"
+            f"{owner.name}: the daemon at this address does not serve the audit table's ledger; check the address. The "
+            "audit asked no question"
         )
     if statement.answered:
-        raise ExchangeError(f"{owner.name}: this audit table was used before; make a new table")
+        raise ExchangeError(
+            f"{owner.name}: this audit table was used before; name a new folder, in which the audit makes a new table"
+        )
     return statement
 
 

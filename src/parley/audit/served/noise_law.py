@@ -91,7 +91,7 @@ def claimed_scale(mechanism: Mechanism, size: int) -> float:
         return unit * steps
     if isinstance(mechanism, Laplace | Gaussian):
         return mechanism.noise_scale
-    raise TermsError("mechanism: expected laplace, geometric or gaussian noise; no other noise can be compared")
+    raise TermsError("mechanism: expected laplace, geometric or gaussian noise; this audit cannot test other noise")
 
 
 def difference_cdf(x: Floats) -> Floats:

@@ -30,7 +30,7 @@ def open_database(uri: str, password: str | None = None, beside: Path | None = N
     """Open a URI's database in a transaction that ends with this block; rows may be sorted on disk near `beside`."""
     address = parse_uri(uri, beside)
     if address.scheme not in DATABASES:
-        raise SettingError(f"--uri: the scheme is not supported; use one of {', '.join(DATABASES)}")
+        raise SettingError(f"--uri: the scheme of the address is not supported; use one of {', '.join(DATABASES)}")
     database = DATABASES[address.scheme](address, password)
     try:
         yield database

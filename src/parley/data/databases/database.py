@@ -99,8 +99,8 @@ def require_no_password(uri: str) -> None:
     allowed = URI_PARAMETERS.get(place.partition(":")[0].lower())
     if allowed is not None and not allowed.issuperset(names):
         raise SettingError(
-            "--uri: a parameter after ? is unknown and might be a password; remove the parameter. Known parameters: "
-            f"{', '.join(sorted(allowed))}"
+            "--uri: the address has an unknown parameter, which might be a password; remove the parameter. Known "
+            f"parameters: {', '.join(sorted(allowed))}"
         )
 
 
@@ -281,8 +281,8 @@ def plain_batch(batch: pa.RecordBatch, columns: Sequence[Column], where: str) ->
             raise not_as_declared(column, where) from None
         if not _in_calendar(cells[-1]):
             raise DataError(
-                f"{where}: column {column.name!r} holds a date or time outside the years 1 to 9999 or past 23:59:59, "
-                "such as infinity; replace the value in the query"
+                f"{where}: column {column.name!r} contains a date outside the years 1 to 9999 or a time past 23:59:59; "
+                "replace the value in the query"
             )
     return pa.record_batch(cells, plain_schema(columns))
 

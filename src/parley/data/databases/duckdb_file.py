@@ -134,7 +134,7 @@ class DuckDb(AdbcDatabase):
         with discreet(self.server):
             statements = len(duckdb.extract_statements(f"SELECT * FROM {request.source} AS source"))
         if statements != 1:
-            raise DatabaseError(f"{self.server}: the query holds several statements; use one SELECT")
+            raise DatabaseError(f"{self.server}: the query contains several statements; use one SELECT")
 
 
 def _column(field: pa.Field, declared: str) -> Column:

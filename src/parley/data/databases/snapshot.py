@@ -96,7 +96,7 @@ def declared_columns(database: Database, request: Request) -> tuple[Column, ...]
                 f"{READABLE_TYPES}. Example: CAST(income AS REAL) AS income"
             )
     if not request.keys or len({*request.keys}) < len(request.keys):
-        raise SettingError("--order-by: expected columns of the query, each named once")
+        raise SettingError("--order-by: expected one or more columns of the query, each named once")
     for key in request.keys:
         if key not in names:
             raise SettingError(f"--order-by {key}: the query has no such column; use one of {', '.join(names)}")

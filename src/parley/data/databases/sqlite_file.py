@@ -114,8 +114,8 @@ class Sqlite(Database):
             stem, _, number = name.rpartition(":")
             if number.isdigit() and stem in names:
                 raise DataError(
-                    f"{self.server}: two columns of the query have the same name, or one column is called {name!r}, "
-                    "the name that SQLite gives to a second column; rename the column with AS"
+                    f"{self.server}: the column name {name!r} suggests that two columns of the query are called "
+                    f"{stem!r}; rename one of the columns with AS"
                 )
 
     def plan(self, request: Request) -> Plan:

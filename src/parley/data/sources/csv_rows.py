@@ -89,7 +89,9 @@ def read_head(file: DataFile, ways: CsvWays) -> CsvHead:
     try:
         example = pd.read_csv(io.StringIO(above), dtype=str, index_col=False, sep=separator)
     except ValueError as error:  # its text may quote what was taken for names
-        raise DataError(f"{file.where}: the header cannot be read ({type(error).__name__})") from None
+        raise DataError(
+            f"{file.where}: the header cannot be read ({type(error).__name__}); check the first line of the file"
+        ) from None
     return CsvHead(above, tuple(names), example, size, separator, encoding, closed)
 
 

@@ -145,8 +145,8 @@ class StoredFile(DataFile):
         keyed = ":" in parts[2] or ("@" in parts[2] and not parts[1].startswith("abfs"))  # abfs://container@account
         if keyed or "?" in self.address:
             raise DataError(
-                f"{_plain(self.address)}: an address must hold no keys or options; pass credentials by environment "
-                "variables or the machine's role"
+                f"{_plain(self.address)}: an address must not contain keys or options; pass credentials in environment "
+                "variables or through the machine's role"
             )
 
     @property

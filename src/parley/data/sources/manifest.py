@@ -54,10 +54,10 @@ class Manifest:
         keys = ", ".join(self.keys)
         return (
             f"The table is a snapshot of {self.server}, taken {self.taken}, sorted by {keys}. The order of rows "
-            f"decides which rows are held out and which rows share a batch. So {keys} counts as public: replacing a "
-            "person leaves it in place, and it must reveal nothing about anybody, like a randomly assigned number. The "
-            "set of people that the query returns, and so the number of rows, also counts as public. The promise "
-            "covers replacing a person with someone whom the query would also return."
+            f"decides which rows are held out and which rows share a batch. So the sort key {keys} counts as public, "
+            "and stays the same if a person is replaced. The sort key must reveal nothing about anybody, like a "
+            "randomly assigned number. The set of people that the query returns, and so the number of rows, also "
+            "counts as public. The guarantee covers replacing a person with someone whom the query would also return."
         )
 
 

@@ -77,13 +77,13 @@ class ParquetFolder(ColumnarTable):
         paths = {self._path(file): file for file in self.place.below()}
         if any(map(TABLE_LOG_PATH.fullmatch, paths)):
             raise DataError(
-                f"{self.where}: the folder has a table log, which Parley does not read; write the table as plain "
-                f".parquet files"
+                f"{self.where}: the folder has a table log (Delta Lake, Hudi or Iceberg), which Parley does not read; "
+                "write the table as plain .parquet files"
             )
         top_files = [path for path in paths if path.endswith(PARQUET_ENDING) and "/" not in path]
         deep = [path for path in paths if path.endswith(PARQUET_ENDING) and not any(map(_hidden, path.split("/")))]
         if not top_files and not deep:
-            raise DataError(f"{self.where}: the folder holds no .parquet files; give another folder")
+            raise DataError(f"{self.where}: the folder contains no .parquet files; give another folder")
         return tuple(paths[path] for path in sorted(top_files or deep, key=str.encode))
 
     def cells_of(self, file: DataFile) -> Cells:

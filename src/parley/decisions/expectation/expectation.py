@@ -144,7 +144,7 @@ class ByMoments(Expectation):
         here = pilot.landscape()
         moments = _error_moments(pilot, here)
         if moments is None:
-            raise ValueError("moments exist only for algorithms that descend step by step")
+            raise ValueError("error moments can be computed only for algorithms that descend step by step")
         return replace(self, pilot=pilot, here=here, moments=moments)
 
     def fitness(self, seed: int, replicates: int | None = MIN_REPLICATES) -> float:

@@ -166,7 +166,7 @@ def choose_columns(
         try:
             bound = least(changed) if math.isfinite(best) and changed.model.trees is None else -math.inf
             if bound * CLEARLY_BETTER_RATIO > best:
-                tried.append(Tried(way, None, "this choice is worse even without noise", bound))
+                tried.append(Tried(way, None, "this choice is worse than another one, even without noise", bound))
             else:
                 tried.append(Tried(way, plan(changed, report)))
         except (DataError, SettingError, TermsError) as error:

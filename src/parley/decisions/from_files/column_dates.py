@@ -46,7 +46,7 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
     first, *more = written.formats
     if written.others:
         raise SettingError(
-            f"{called}: {_rows(written, written.others)} in {where} hold dates in a format other than {first}. Write "
+            f"{called}: {_rows(written, written.others)} in {where} have dates in a format other than {first}. Write "
             f"all dates in one format, or give {option_words('--dates', column, f'={first}')} to count the other dates "
             "as missing cells"
         )

@@ -177,7 +177,8 @@ class KnownColumns:
             )
         if MODELS[kind].predicts in ("number", "count", "survival") and listed and not numeric:
             raise SettingError(
-                f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression"
+                f"--kind {kind}: the target {target!r} contains names; expected logistic-regression or "
+                "softmax-regression"
             )
         return kind, self._positive(kind, listed) if MODELS[kind].predicts == "two classes" else None
 
@@ -201,8 +202,8 @@ class KnownColumns:
             untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
             if untold:
                 raise SettingError(
-                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C. With shared noise, "
-                    "Parley cannot ask owners for category names"
+                    f"--categories: expected the names in {_list(untold)}, such as {untold[0]}=A,B,C. With shared "
+                    "noise, Parley cannot ask owners for category names"
                 )
             return self.wishes.features
         columns = tuple(
@@ -291,8 +292,9 @@ class KnownColumns:
         unsaid = [column for column in used if not self.describes(column)]
         if unsaid:
             raise SettingError(
-                f"--bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C: expected for {_list(unsaid)}: boosted trees "
-                "split only within declared ranges and names. Alternatively, drop these columns with --features"
+                f"--bounds, --categories: expected ranges or names for {_list(unsaid)}; boosted trees split only "
+                "within declared ranges and names. Give --bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C, or "
+                "drop these columns with --features"
             )
         lists = {column: self._names_of(column) for column in used if column not in wishes.bounds}
         lists = {column: listed for column, listed in lists.items() if listed}
@@ -369,17 +371,21 @@ class KnownColumns:
             kinds = "numbers or names" if not self.said else "numbers, names or dates, and how dates are written"
             lines = [
                 f"Parley read the column names and {rows} of {files}. Without a public sample, Parley also read "
-                f"whether these columns hold {kinds}: {_list(self.read)}. The terms make the kinds of columns public. "
-                f"Parley does not read the kind of a column in --dates, --categories or numeric --bounds."
+                f"whether these columns contain {kinds}: {_list(self.read)}. The terms make the kinds of columns "
+                "public. Parley does not read the kind of a column that --dates, --categories or numeric --bounds "
+                "describes."
             ]
         if self.wishes.owners:
             who = _list([*self.wishes.owners])
-            stated = f"Parley checks the stated numbers of rows of these owners when the owners accept: {who}."
-            lines = [*(lines if len(terms.owners) > len(self.wishes.owners) else ["No private file was read."]), stated]
+            stated = f"Parley checks these owners' stated numbers of rows when the owners accept the terms: {who}."
+            lines = [
+                *(lines if len(terms.owners) > len(self.wishes.owners) else ["Parley read no private file."]),
+                stated,
+            ]
         if person is not None:
             lines.append(
-                "`records` becomes public with the terms. `records` stays the same if someone who is not in the "
-                "table, with equally many rows, replaces a person. The number of people and the number of rows of "
+                "`records` becomes public with the terms. `records` stays the same if a person is replaced by someone "
+                "with the same number of rows who is not in the table. The number of people and the number of rows of "
                 "each person are not protected."
             )
         lines.append(
@@ -394,8 +400,8 @@ class KnownColumns:
         elif missing:
             lines.append(
                 f"No public sample or option describes these columns: {_list(missing)}. Owners will release column "
-                f"statistics with noise, which costs {terms.privacy.scale_epsilon} of every epsilon. Each column makes "
-                f"all column statistics noisier; use --features to keep only columns that matter."
+                f"statistics with noise, which costs {terms.privacy.scale_epsilon} of each owner's epsilon. Each "
+                "further column makes all column statistics noisier; use --features to keep only columns that matter."
             )
         else:
             lines.append("Parley uses the declared ranges and names of categories.")
@@ -409,9 +415,13 @@ class KnownColumns:
         if self.public is not None:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
-                    apart = f"kept apart; {option_words('--merge', column)} joins these names"
-                    read = "joined" if column in self.wishes.merged else apart
-                    lines.append(f"{alike_words(column, groups)}: they are {read}.")
+                    apart = (
+                        "Parley distinguishes names that differ only by capitals or spaces; "
+                        f"{option_words('--merge', column)} joins such names"
+                    )
+                    joined = "Parley joins names that differ only by capitals or spaces"
+                    read = joined if column in self.wishes.merged else apart
+                    lines.append(f"{alike_words(column, groups)}. {read}.")
             lines += odd_columns(
                 self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"]
             )

@@ -126,7 +126,7 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     if wishes.delta is not None and not 0 <= wishes.delta < 1:
         raise SettingError(f"--delta {wishes.delta:g}: expected a number of at least 0 and below 1, such as 1e-6")
     if wishes.person is None and wishes.records_per_person != 1:
-        raise SettingError("--records-per-person: needs --person, the column that tells people apart")
+        raise SettingError("--records-per-person: needs --person, the column that identifies people")
     if wishes.hosts and (len(wishes.hosts) not in (2, 3) or len({*wishes.hosts}) < len(wishes.hosts)):
         raise SettingError(
             f"--hosts {','.join(wishes.hosts)}: expected two or three different names; owners and the learner may be "
@@ -186,7 +186,7 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     ways = list(open_ways(terms, None if public is None else informative_rows(terms, public), made.columns))
     best, tried = choose_columns(terms, ways, partial(_planned_columns, seed=seed), _least, progress)
     if best.proposal is None:
-        raise SettingError(f"--columns: the planner found no plan for any of the choices: {best.why}")
+        raise SettingError(f"--columns: the planner found no plan for any choice of columns: {best.why}")
     if made.boosted is not None and public is not None and len(ways) > 1:
         tried = (*tried, judged_trees(made.boosted, public))
     said = made.said

@@ -70,7 +70,8 @@ def solve(game: Game) -> Equilibrium:
     """
     profiles = pure_equilibria(game) if game.players == 2 else reached_equilibria(game)
     if not profiles:
-        searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
+        curves, search = "the best-response curves do not cross on the grid", "no starting point led to an equilibrium"
+        searched = curves if game.players == 2 else search
         raise NoEquilibriumError(
             f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree by "
             "other means"

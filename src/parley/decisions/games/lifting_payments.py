@@ -58,14 +58,14 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     if not deals:
         best = game.fitness(np.full(game.owners, game.budget_range[1]), game.everyone)
         raise SettingError(
-            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} the owners reach "
-            f"{best:.3g} at best; " + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
+            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g}, the owners' best relative "
+            f"fitness is {best:.3g}; " + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not kept:
         raise NoEquilibriumError(
-            f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
-            "together miss the target; give a larger target"
+            f"target = {target:g}: other owners would join every coalition that reaches the target, and the coalition "
+            "of all owners misses the target; give a larger target"
         )
     return min(kept, key=lambda deal: deal.spend)
 

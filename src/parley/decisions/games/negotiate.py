@@ -195,10 +195,12 @@ def negotiate(
 def _check_truthful(terms: Terms, balance: bool, truthful: bool, max_price: float | None) -> None:
     if max_price is not None and not truthful:
         raise SettingError(
-            "--max-price: allowed only with --truthful; other contracts pay the amount that reaches the target"
+            "--max-price: allowed only with --truthful; other contracts pay the amount needed to reach the target"
         )
     if truthful and balance:
-        raise SettingError("--truthful: not allowed with --balanced; the sum of truthful payments cannot be chosen")
+        raise SettingError(
+            "--truthful: not allowed with --balanced, because the truthful rule fixes the sum of payments"
+        )
     if truthful and terms.noise.common:
         raise SettingError(
             'privacy.noise = "shared": truthful payments need a separate ε per owner; remove privacy.noise or '
@@ -367,8 +369,8 @@ def stated_values(terms: Terms) -> tuple[Floats, PrivacyCosts]:
         cost = stated_cost(terms, owner)
         if owner.value is None or cost is None:
             raise TermsError(
-                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs a value and a "
-                "privacy cost. Write "
+                f"owners.{owner.name}: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; to "
+                "negotiate, every owner needs a value and a privacy cost. Write "
                 '`value = 1e6` and `privacy_cost = { kind = "linear", weight = 1.0 }` in the terms, or give --value '
                 "and --privacy-cost. See docs/games.md#which-value to choose a value"
             )

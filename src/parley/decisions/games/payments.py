@@ -103,15 +103,15 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     if not possible:
         best = best_reachable(game)
         raise SettingError(
-            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} the owners reach {best:.3g} at best; "
-            + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
+            f"target = {target:g}: with budgets up to {game.budget_range[1]:g}, the owners' best relative fitness is "
+            f"{best:.3g}; " + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     deals = [contracts(game, members, target) for members in possible]
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not stable:
         raise NoEquilibriumError(
-            f"target = {target:g}: outsiders would join every coalition that reaches the target, and all owners "
-            "together miss the target; give a larger target"
+            f"target = {target:g}: other owners would join every coalition that reaches the target, and the coalition "
+            "of all owners misses the target; give a larger target"
         )
     return min(stable, key=lambda deal: deal.spend)
 
@@ -120,10 +120,10 @@ def what_would_help(target: float, without_noise: float) -> str:
     """Advise on an unreachable fitness; records and budgets do not change what training leaves without noise."""
     if without_noise > target:
         return (
-            f"even without noise, training leaves {without_noise:.3g}. Change the horizon, step or clip (parley plan "
-            "TERMS); larger budgets and more records do not help"
+            f"even without noise, the model has a relative fitness of {without_noise:.3g}. Change the horizon, step or "
+            "clip (parley plan TERMS); larger budgets and more records do not help"
         )
-    return "raise the target to that, or find owners with more records"
+    return "raise the target to at least this value, or find owners with more records"
 
 
 def _coalitions(game: BudgetGame) -> list[Members]:
@@ -283,8 +283,8 @@ def balanced(deal: Deal) -> Deal:
         return deal
     if surplus.sum() < bill:
         raise NoEquilibriumError(
-            f"balanced budget: members gain {surplus.sum():.4g}, less than the payments of {bill:.4g}; the learner "
-            f"must add {bill - surplus.sum():.4g}"
+            f"balanced budget: the members gain {surplus.sum():.4g} in total, less than the payments of {bill:.4g}; "
+            f"the learner must add {bill - surplus.sum():.4g}"
         )
     fee = bill * surplus / surplus.sum()
     return replace(deal, fee=fee, payoff=deal.payoff - fee)

@@ -98,8 +98,8 @@ class TruthfulRule:
         )
         if target is not None and np.isinf(rule._totals(np.zeros(game.owners))).all():
             raise SettingError(
-                f"target = {target:g}: no budgets under the truthful rule reach this target; contracts reach "
-                f"{best_reachable(game):.3g} at best, and the truthful rule reaches somewhat less. "
+                f"target = {target:g}: the truthful rule cannot reach this relative fitness. The best relative fitness "
+                f"of other contracts is {best_reachable(game):.3g}, and that of the truthful rule is somewhat larger; "
                 + what_would_help(target, known.fitness(np.zeros(1)).item())
             )
         return rule

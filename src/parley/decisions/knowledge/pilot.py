@@ -91,7 +91,7 @@ class Pilot:
     def bound(self) -> RecordBound:
         """The bound on one record in training."""
         if self.question.bound is None:
-            raise ValueError("training questions bound records")
+            raise ValueError("a training question must bound each record's contribution")
         return self.question.bound
 
     @cached_property
@@ -186,7 +186,7 @@ class Pilot:
         if self.terms.learning.start != "public" or self.apart:
             return starting_point(self.setup)[None]
         if not self.has_rows:
-            raise SettingError("learning.start: 'public' needs a public sample to forecast; set model.public")
+            raise SettingError("learning.start: a forecast with 'public' needs a public sample; set model.public")
         return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
 
     @property

@@ -196,7 +196,10 @@ class Sample(Source):
         if theta is None:
             theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
-            raise DataError("no optimum was found for this objective, so there is no relative fitness to forecast")
+            raise DataError(
+                "no best fit without privacy was found, so there is no relative fitness to forecast; set model.radius "
+                "or model.regularisation"
+            )
         least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
         bent, few = objective.principal_curvatures(design, theta), _few_rows(len(design), len(theta))
         if bent is None:
@@ -259,8 +262,8 @@ class ReleasedMoments(Source):
             raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, SettingError):
             raise DataError(
-                f"{path}: expected the JSON of `parley train --json` under terms with algorithm = "
-                f"'sufficient-statistics'"
+                f"{path}: expected the JSON that `parley train --json` printed for terms with algorithm = "
+                "'sufficient-statistics'"
             ) from None
 
     @property
@@ -328,7 +331,8 @@ class Stated(Source):
             raise SettingError("least_cost: expected a number > 0, the best model's cost")
         if (self.distance is None) == (self.start is None):
             raise SettingError(
-                "expected either `distance`, the length of theta[1] - theta*, or `start`, its coordinates"
+                "expected either `distance`, the length of theta[1] - theta*, or `start`, the coordinates of theta[1] "
+                "- theta*"
             )
         if self.distance is not None and not self.distance >= 0:
             raise SettingError("distance: expected a number of at least 0")

@@ -141,6 +141,6 @@ def best_coalition(records: ArrayLike, epsilons: ArrayLike) -> NDArray[np.int64]
     """
     n, epsilon = finite(records, "records"), finite(epsilons, "epsilons")
     if n.ndim != 1 or n.shape != epsilon.shape or not n.size or not (n > 0).all() or not (epsilon > 0).all():
-        raise SettingError("records, epsilons: expected one positive number per owner in each")
+        raise SettingError("records, epsilons: expected one positive number per owner in each list")
     error = CoalitionCost(estimation=0.0, bias=0.0, noise_price=1.0, nobody=math.inf)
     return np.flatnonzero(error.best_coalition(EachOwnerNoise(n, (n * epsilon) ** -2.0)))

@@ -40,22 +40,25 @@ class Worth:
     def advice(self) -> str:
         """A hint where to look for better terms."""
         if self.waits:
-            return "ask parley plan for better terms, or for more owners or epsilon"
-        return f"ask for more owners or epsilon; {PLAN_NEEDS_WAITING}"
+            return "run parley plan to find better terms, or agree on more owners or a larger epsilon"
+        return f"agree on more owners or a larger epsilon; {PLAN_NEEDS_WAITING}"
 
     def sentence(self) -> str | None:
         """Return the objection to these terms; None if there is none."""
         zero, public = self.baselines.zero, self.baselines.public_sample
-        cost_words = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
-            return f"{cost_words} is no better than {zero:.5g}, the cost of the zero model, which uses nobody's data"
+            return (
+                f"the joint model's expected test cost, {self.together:.5g}, is no better than {zero:.5g}, the cost of "
+                "the zero model, which uses nobody's data"
+            )
         if public is not None and not self.together - ALLOWED_ERRORS * self.error < public:
             by = " (boosted trees)" if self.baselines.public_model == "boosted trees" else ""
             words = (
-                f"{cost_words} is no better than {public:.5g}, the cost of the model{by} from the public sample alone"
+                f"the joint model's expected test cost, {self.together:.5g}, is no better than {public:.5g}, the cost "
+                f"of the model{by} from the public sample alone"
             )
             return (
-                f"{words} (by more than {ALLOWED_ERRORS:g} standard errors of {self.error:.2g})"
+                f"{words} (the difference is at least {ALLOWED_ERRORS:g} standard errors of {self.error:.2g})"
                 if self.error > 0
                 else words
             )

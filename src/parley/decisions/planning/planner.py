@@ -117,9 +117,8 @@ class Proposal:
         if self.best is None:
             reasons = list(dict.fromkeys(each.why for each in self.unjudged))
             raise SettingError(
-                f"no plan was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged "
-                f"({'; '.join(reasons[:3])}); give a larger public sample, or set model.radius or "
-                "model.regularisation"
+                f"no plan was chosen: Parley could evaluate none of {len(self.unjudged)} ways to spend the budgets "
+                f"({'; '.join(reasons[:3])}); give a larger public sample, or set model.radius or model.regularisation"
             )
         return self.best
 
@@ -143,8 +142,8 @@ def require_rounds(terms: Terms) -> None:
     """Refuse to plan for rounds that do not wait, or for answers clipped as a whole."""
     if terms.privacy.unit == OWNER_UNIT:
         raise SettingError(
-            "privacy.unit: the planner cannot compare clips of whole answers. If the unit is an owner, forecast terms "
-            "with several clips, rounds and steps"
+            "privacy.unit: the planner cannot compare clips of whole answers. With unit = 'owner', forecast several "
+            "versions of the terms with different clips, rounds and steps"
         )
     if not terms.learning.waits:
         raise SettingError(

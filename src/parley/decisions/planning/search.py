@@ -150,7 +150,8 @@ def checked(pilot: Pilot, seed: int) -> Judged:
         often = MAX_CLIPPED_SHARE_SQUARED_LOSS if pilot.objective.quadratic else MAX_CLIPPED_SHARE
         if pilot.grown is not None and scaled_share(pilot, pilot.starts) > often:
             raise SettingError(
-                "the clip scales down too many gradients, and the rows that grew the trees cannot show what that costs"
+                "the clip scales down too many gradients, and the public rows on which the trees were grown cannot "
+                "show the cost"
             )
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit

@@ -63,7 +63,7 @@ def whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
     key = terms.model.whitening, redraw
     setup: Setup = known.design.derived(("whitened", *key), partial(resolve, terms, redraw=redraw))
     if setup.public is None:
-        raise DataError("model.whitening: expected a public sample")
+        raise DataError("model.whitening: needs a public sample; set model.public")
     design = known.design.derived(("whitened rows", *key), setup.public.for_studies)
     return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
 
@@ -74,4 +74,7 @@ def _require_room(*pilots: Pilot) -> None:
         return
     fits = [pilot.own_fit for pilot in pilots]
     if not all(fit is not None and np.abs(fit.theta).max() < radius for fit in fits):
-        raise SettingError("model.radius: the public fit reaches this limit, and whitening would change the limit")
+        raise SettingError(
+            "model.radius: the best fit on the public sample reaches this limit, and whitening would change what the "
+            "limit means"
+        )

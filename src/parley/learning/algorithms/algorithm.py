@@ -41,7 +41,8 @@ def step_size(setup: Setup) -> float:
         length = limits.radius / limits.clip
     else:
         raise TermsError(
-            'learning.step = "auto": needs a public sample, bounds of every feature, or radius and clip; '
+            'learning.step = "auto": needs a public sample, bounds of every feature, or model.radius with '
+            "privacy.clip; "
             "otherwise give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.

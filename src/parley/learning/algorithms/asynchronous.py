@@ -78,7 +78,7 @@ class AsynchronousDescent(Algorithm):
         return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
 
     def query(self, state: State, asker: Asker) -> Query:
-        raise NotImplementedError("each owner gets its own question; call questions")
+        raise NotImplementedError("each owner gets its own question; call questions() instead of query()")
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         """Return the open question of each owner with answers left, for its own round and point."""
@@ -164,7 +164,7 @@ def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     """Refuse speeds for terms that wait for every owner, and speeds of unknown owners."""
     if speeds is not None and terms.learning.waits:
         raise SettingError(
-            "speeds: allowed only with learning.staleness; under these terms every round waits for every owner"
+            "speeds: allowed only with learning.staleness; without that key every round waits for every owner"
         )
     require_speeds([part.name for part in terms.owners], speeds or {})
 
@@ -188,7 +188,8 @@ def run_by_terms(
         return run(algorithm, exchange, aggregation, asker, start, after_round)
     if not isinstance(exchange, AsynchronousExchange):
         raise SettingError(
-            "learning.staleness: this run waits for every owner in each round; use parley train or parley learner run"
+            "learning.staleness: not allowed here, because this run waits for every owner in each round; use parley "
+            "train or parley learner run"
         )
     return run_asynchronously(algorithm, exchange, asker, start, after_round)
 
@@ -225,6 +226,7 @@ def run_asynchronously(
             exchange.send(name, following)
     if not algorithm.used(state):
         raise ExchangeError(
-            "no answer came in time, so there is no model; check that owners are running, or raise learning.staleness"
+            "no owner answered in time, so there is no model; check that owners are running, or raise "
+            "learning.staleness"
         )
     return state

@@ -95,7 +95,8 @@ def infer_stable(
     alpha = check_alpha(alpha)
     if alpha == 2:
         raise SettingError(
-            "alpha = 2: this noise is Gaussian and has a variance; train with mechanism = 'gaussian' and fedinfer"
+            "alpha = 2: stable noise with this alpha is Gaussian; train with mechanism = 'gaussian' and "
+            "algorithm = 'fedinfer'"
         )
     rows = float(sum(owner.records for owner in answers))
     size = answers[0].values.shape[-1]

@@ -129,7 +129,7 @@ class _PrivateBoosted(BaseEstimator):  # type: ignore[misc]
         trees = {"columns": "trees", "trees": {**size, "rate": self.learning_rate}}
         if not self.delta:
             raise SettingError(
-                "delta: expected a number above 0 with a public sample, because these trees use Gaussian noise"
+                "delta: expected a number above 0, because training with a public sample uses Gaussian noise"
             )
         rounds = int(np.clip(records * self.epsilon / RECORD_EPSILON_PER_ROUND, 1, MAX_ROUNDS))
         learning = {"algorithm": "gradient-descent", "horizon": rounds, "step": "auto", "decay": 0.0}

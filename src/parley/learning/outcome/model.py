@@ -68,7 +68,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _require_theta(self) -> None:
         if not hasattr(self, "theta_"):
-            raise NotFittedError(f"this {type(self).__name__} is not trained yet")
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet; train or load a model first")
 
     def _scores(self, X: Any) -> Floats:
         """Return the objective's scores: margins [n], or one score for each class [n, classes]."""
@@ -108,9 +108,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of the scores [n, q]; refused without a posterior."""
         if self.posterior_ is None:
-            raise ModelError(
-                "return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'"
-            )
+            raise ModelError("return_std: this model has no posterior; train a model with algorithm = 'fedinfer'")
         return self.posterior_.deviations(self._rows(X))
 
     def shapes(self, runs: Floats | None = None) -> Shapes | None:
@@ -349,7 +347,7 @@ def load_model(path: str | Path) -> JointModel:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != (wanted := format_of(content)):
-            raise ModelError(f"{path}: the file's content needs the format {wanted!r}; save the model again")
+            raise ModelError(f"{path}: expected the format {wanted!r} for a model of this kind; save the model again")
         preparation = preparation_of(content)
         if wanted == FORMAT_WITH_WEIGHTS:
             theta = _task(preparation).stored_theta(content, preparation, Path(path))
@@ -357,7 +355,9 @@ def load_model(path: str | Path) -> JointModel:
             theta = array_of(content["theta"])
         expected = _task(preparation).objective(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
-            raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
+            raise ModelError(
+                f"{path}: theta has {theta.size} numbers, but the model has {expected} parameters; save the model again"
+            )
         posterior_content = content.get("posterior")  # most have none
         posterior = (
             None if posterior_content is None else Posterior.from_json(posterior_content, theta, preparation.outcomes)

@@ -92,9 +92,9 @@ def _require_degrees(p: Preparation) -> None:
         return
     columns = len(p.low) if p.rotation is None else p.rotation.shape[1]
     if p.basis is None or p.basis.shape != (math.comb(columns + max_degree, max_degree) - 1, columns):
-        raise ValueError("basis: this number of products does not fit the model's degree")
+        raise ValueError("basis: the number of products does not match the model's degree")
     if not np.abs(p.basis - degrees(columns, max_degree)).max() <= TOLERANCE:
-        raise ValueError("basis: the products have other degrees than the model states")
+        raise ValueError("basis: the products' degrees do not match the model's degree")
 
 
 def forest_content(forest: Forest) -> dict[str, Any]:

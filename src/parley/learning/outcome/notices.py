@@ -30,9 +30,10 @@ KNOWN_TAIL_LAWS = (Laplace, GridGeometric, Gaussian)  # laws whose sums have tai
 Reason = Literal["an answer", "all answers", "spread"]
 
 SENTENCE_BY_REASON: dict[Reason, str] = {
-    "an answer": "one of its answers is larger than bound plus noise can explain",
-    "all answers": "its answers together are larger than bound plus noise can explain",
-    "spread": "its answers are farther from most others than the stated spread plus noise can explain",
+    "an answer": "one of this owner's answers is larger than bound plus noise can explain",
+    "all answers": "this owner's answers together are larger than bound plus noise can explain",
+    "spread": "this owner's answers are farther from most owners' answers than the stated spread plus noise can "
+    "explain",
 }
 
 

@@ -38,7 +38,10 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
             columns |= {f"{curve_name}_{end}": each[:, place] for place, end in enumerate(ends)}
     for column in columns:
         if column in frame.columns:
-            raise DataError(f"the table already has the column {column!r}, which predictions need; rename this column")
+            raise DataError(
+                f"the table already has a column {column!r}, the name of a column of predictions; rename the table's "
+                "column"
+            )
     return pd.concat([frame, pd.DataFrame(columns)], axis=1)
 
 

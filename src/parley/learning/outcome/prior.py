@@ -49,11 +49,15 @@ def updated(earlier: JointModel, later: JointModel, *, other_rows: bool) -> Join
     """
     first, second = earlier.posterior_, later.posterior_
     if first is None or second is None:
-        raise ModelError("a prior: expected two models with posteriors, trained with algorithm = 'fedinfer'")
+        raise ModelError("prior: expected two models with posteriors, trained with algorithm = 'fedinfer'")
     if not other_rows or earlier.terms_hash_ == later.terms_hash_:
-        raise ModelError("a prior: expected a run on other rows; the same rows would count twice")
+        raise ModelError(
+            "prior: expected a later run on other rows than the earlier run; the same rows would count twice"
+        )
     if not _same_preparation(earlier.preparation_, later.preparation_):
-        raise ModelError("a prior: expected the same columns, scales and basis in both runs; pin them in both terms")
+        raise ModelError(
+            "prior: expected the same columns, scales and basis in both runs; use the same frozen preprocessing in both"
+        )
     posterior = after(first, second)
     theta, released = posterior.theta.reshape(later.theta_.shape), earlier.released_ and later.released_
     return make_model(later.preparation_, theta, later.terms_hash_, released, posterior)

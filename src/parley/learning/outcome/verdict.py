@@ -182,7 +182,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         agreement.setup.preparation,
     )
     if not len(held_out):
-        raise ModelError("model.holdout: these terms hold out no rows for scoring; train under terms that do")
+        raise ModelError("model.holdout: these terms hold out no rows for scoring; train under terms with a holdout")
     held_out = held_out.targeted()
     if not len(held_out):
         raise ModelError(f"{owner.name}: no held-out row of this owner has a target, so no row can be scored")

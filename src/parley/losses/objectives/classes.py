@@ -148,7 +148,7 @@ class ClassesObjective(EmpiricalRisk):
         solution = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=box, options=options)
         if radius is None and not self.regularisation > 0 and self.separates(designs, solution.x):
             raise NoOptimumError(
-                "the cost has no finite minimum on the data, perhaps because classes separate perfectly; set "
+                "the cost has no finite minimum on the data, perhaps because the classes are separable; set "
                 "model.radius or model.regularisation"
             )
         return np.asarray(solution.x)

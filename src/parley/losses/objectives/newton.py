@@ -74,7 +74,7 @@ def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: F
         theta, value = moved, moved_value
     if radius == np.inf:
         raise NoOptimumError(
-            "the cost has no finite minimum on the data, perhaps because classes separate perfectly; set model.radius "
+            "the cost has no finite minimum on the data, perhaps because the classes are separable; set model.radius "
             "or model.regularisation"
         )
     return theta

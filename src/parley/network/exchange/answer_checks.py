@@ -83,14 +83,15 @@ class Scrutiny:
             )
         if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
             raise ContradictionError(
-                f"{self.owner}: the owner reports an answer to round {statement.answered}, in which the terms do not "
-                "ask it"
+                f"{self.owner}: the owner reports an answer to round {statement.answered}, but the terms do not ask "
+                "this owner in that round"
             )
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: the owner reports round {statement.answered} as its last answered round, but was last "
-                f"asked for round {least}. Another learner uses these terms, or the owner uses another ledger"
+                f"{self.owner}: the owner reports round {statement.answered} as its last answered round, but the "
+                f"learner last asked this owner in round {least}. Another learner uses these terms, or the owner uses "
+                "another ledger"
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(
@@ -149,6 +150,6 @@ class Scrutiny:
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
         """Return the error that an owner's ledger went back in time."""
         return ContradictionError(
-            f"{self.owner}: the owner's ledger was rolled back. It had {counted(before.entries, 'row')}, ending in "
-            f"{before.hash[:16]}…, and now {now}: {RESTORE_ADVICE}"
+            f"{self.owner}: the owner's ledger was rolled back. The ledger had {counted(before.entries, 'row')}, "
+            f"ending in {before.hash[:16]}…, and now the ledger {now}: {RESTORE_ADVICE}"
         )

@@ -81,15 +81,14 @@ class Federation:
         self._peers = {peer.name: peer for peer in peers}
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != (sorted(names) if only is None else [only]):
-            raise ExchangeError(
-                f"addresses: the terms name the owners {names}, but the addresses name {sorted(self._peers)}"
-            )
+            raise ExchangeError(f"addresses: expected addresses of the owners {names}, found {sorted(self._peers)}")
         gaps = terms.learning.straggler == "skip" or terms.noise.aborts  # a round may be aborted
         self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.noise.summed) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > MAX_MESSAGE_BYTES:
             raise ExchangeError(
-                f"model: an answer of {size} numbers is longer than a message may be ({MAX_MESSAGE_BYTES} bytes)"
+                f"model: an answer of {size} numbers does not fit into a message of at most {MAX_MESSAGE_BYTES} bytes; "
+                "use a smaller model"
             )
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
@@ -224,7 +223,7 @@ class Federation:
             statement = peer.statement(self._terms.hash, self._terms.learning.learner, timeout, entries)
         except UnknownTerms:
             if before is not None:
-                raise rules.rolled_back(before, "does not know these terms") from None
+                raise rules.rolled_back(before, "does not contain these terms") from None
             raise
         rules.check_head(statement.head, before, grown=False)
         rules.check_history(statement, before)
@@ -297,7 +296,7 @@ class Federation:
         if len(failed) > allowed and all(isinstance(error, AbortedRound) for error in failed):
             raise failed[0]
         if len(failed) > allowed:
-            raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
+            raise ExchangeError(f"{when}: the run cannot continue: " + "; ".join(str(error) for error in failed))
 
     def _warn_silent(self, name: str) -> None:
         """Warn of a party that does not report its numbers, where machines may differ."""
@@ -314,8 +313,8 @@ class Federation:
         rule, late_owners = self._terms.learning.straggler, "; ".join(late)
         if rule == "stop":
             raise ExchangeError(
-                f"{when}: not all owners answered within {self._deadline:g} s, and the terms stop the run: "
-                f"{late_owners}"
+                f"{when}: not all owners answered within {self._deadline:g} s, so the run stops (learning.straggler = "
+                f"'stop'): {late_owners}"
             )
         if rule == "skip" and answered >= self._quorum:
             self._warn(f"{when}: going on without late owners: {late_owners}")
@@ -398,5 +397,5 @@ class AsynchronousFederation(Federation):
             raise ExchangeError(f"{when}: {error}; every owner in the terms must accept the terms")
         able = len(self._open) + sum(self._answers[name] > 0 for name in self._peers if name not in self._open)
         if self._terms.learning.straggler != "skip" or able < self._quorum:
-            raise ExchangeError(f"{when}: the run cannot go on: {error}")
+            raise ExchangeError(f"{when}: the run cannot continue: {error}")
         self._warn_once(f"going on without an owner that refuses: {error}")

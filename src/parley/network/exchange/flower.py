@@ -56,7 +56,9 @@ class Carrier:
         with self._lock:
             sent = next(iter(self._grid.push_messages([message])), None)
         if not sent:
-            raise Unavailable(f"node {node}: the federation accepts no message for this node")
+            raise Unavailable(
+                f"node {node}: the federation accepts no message for this node; check that the node is connected"
+            )
         return str(sent)
 
     def fetch(self, node: int, sent: str) -> bytes | None:
@@ -78,7 +80,7 @@ class Carrier:
             if reply is not None:
                 return reply
             time.sleep(POLL_INTERVAL_S)
-        raise Unavailable(f"node {node}: no reply within {timeout:g} s")
+        raise Unavailable(f"node {node}: no reply arrived within {timeout:g} s")
 
 
 class FlowerOwner:

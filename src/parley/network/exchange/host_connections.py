@@ -125,9 +125,11 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
     try:
         question, words = _question(message.question), to_words(message.words, size)
     except Malformed:
-        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask its operator") from None
+        raise ContradictionError(
+            f"{host}: this host's part of the sum cannot be read; ask the host's operator"
+        ) from None
     if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
-        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask its operator")
+        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask the host's operator")
     return Opening(*question, tuple(message.owners), words, message.digest)
 
 
@@ -177,9 +179,7 @@ class RemoteHost(RemoteDaemon):
         """Send one numbered message of a channel to the host."""
         content = write_frame(terms, channel, number, payload)
         if len(content) > MAX_MESSAGE_BYTES:
-            raise Malformed(
-                f"noise: a message of {len(content)} bytes is longer than {MAX_MESSAGE_BYTES} bytes, the limit"
-            )
+            raise Malformed(f"noise: a message of {len(content)} bytes exceeds the limit of {MAX_MESSAGE_BYTES} bytes")
         read_done(self._call("Carry", content, timeout), self.name)
 
 
@@ -286,7 +286,7 @@ def host_key(host: Host, addresses: Mapping[str, str | Pinned], place: str) -> s
     pin = where.fingerprint if isinstance(where, Pinned) else None
     if pin is not None and host.key is not None and pin != host.key:
         raise SettingError(
-            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, but the terms give {host.key[:16]}…; compare "
+            f"{place}: {host.name}: the fingerprint is {pin[:16]}…, but the terms state {host.key[:16]}…; compare "
             "fingerprints over the phone (parley certs show)"
         )
     return host.key if pin is None else pin

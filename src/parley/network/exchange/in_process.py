@@ -100,7 +100,8 @@ def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
     for name, speed in given.items():
         if not (speed == 0 or 1e-9 <= speed <= 1e9):
             raise SettingError(
-                f"speeds: {name} = {speed!r}: expected answers per unit of time, 0 (never) or from 1e-9 to 1e9"
+                f"speeds: {name} = {speed!r}: expected a number of answers per unit of time, 0 for none or from 1e-9 "
+                "to 1e9"
             )
 
 

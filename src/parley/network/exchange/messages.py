@@ -220,7 +220,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
         raise ContradictionError(f"{owner}: expected the answer to round {query.round}, received another reply")
     if message.records != records:
         raise ContradictionError(
-            f"{owner}: the answer is for {message.records} records, but the terms give {records} records"
+            f"{owner}: the answer is for {message.records} records, but the terms state {records} records"
         )
     try:
         value = _numbers(message.value) if size or message.value.data else np.empty(0)
@@ -253,7 +253,7 @@ def read_health(content: bytes) -> str:
     """Return the name of the owner that says it is there."""
     reply = read_outcome(wire.Reply, content, "owner")
     if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
-        raise Unavailable("something other than an owner's daemon replied")
+        raise Unavailable("the reply does not come from an owner's daemon; check the address")
     return str(reply.health.owner)
 
 
@@ -284,7 +284,7 @@ def _numbers(message: wire.Numbers, axes: int = 1) -> Floats:
     """Return a list or table of numbers; nothing is allocated on the word of `shape`."""
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != axes or 8 * math.prod(shape) != len(data) or not data:
-        raise Malformed("numbers: expected float64 numbers in `data`, in the quantity that `shape` gives")
+        raise Malformed("numbers: expected float64 numbers in `data`, as many as `shape` states")
     values: Floats = np.frombuffer(data, dtype=_FLOATS).reshape(shape)
     return values if _FLOATS.isnative else values.astype(np.float64)
 

@@ -70,7 +70,7 @@ class NetworkChannel:
             payload = self._queues[source].get(timeout=MESSAGE_TIMEOUT_S)
         except Empty:
             self.close()
-            raise Unavailable(f"host {source}: no message within {MESSAGE_TIMEOUT_S:g} s") from None
+            raise Unavailable(f"host {source}: no message arrived within {MESSAGE_TIMEOUT_S:g} s") from None
         if payload is None:
             self._queues[source].put(None)
             raise Unavailable("this channel is closed; start again with a new channel")
@@ -128,7 +128,7 @@ class Drawer:
             )
             channel = self._channel if self._known(name) else None
         if channel is None:
-            raise Unavailable("no such channel; start again with a new channel")
+            raise Unavailable("this host does not know the channel; start again with a new channel")
         channel.put(source, number, payload)
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Drawer:
         """Draw on the channel that host 0 opened; refuse one opened before."""
         with self._changed:
             if self._index == 0 or self._known(name) or name in self._past:
-                raise OutOfOrder("only host 0 may open a channel, and each channel only once")
+                raise OutOfOrder("only host 0 may open a channel, and host 0 may open each channel only once")
             channel = self._install(name)
         self._start(partial(self._draw, channel))
 

@@ -95,7 +95,7 @@ class Readiness:
             if not all(begun):
                 problems.append("some accepted terms are missing from the journal; put the latest journal back")
             if len(begun) > len(self._service.hosted):
-                problems.append("accepted terms cannot be served; the log says why")
+                problems.append("accepted terms cannot be served; read the reason in the log")
         except (ParleyError, OSError):
             problems.append("the journal or the accepted terms cannot be read")
         return problems

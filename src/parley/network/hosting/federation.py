@@ -38,7 +38,7 @@ class SharedFederation(Federation):
         self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
         if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
-                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, but the addresses name "
+                f"addresses: expected addresses of the hosts {list(self._assignment.hosts)}, found "
                 f"{[h.name for h in hosts]}"
             )
         self._opening = ThreadPoolExecutor(len(self._hosts), thread_name_prefix="parley-opening")

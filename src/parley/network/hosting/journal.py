@@ -268,7 +268,9 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
     for *facts, sums, digest, before, link in rows:
         kept = sums is None or hashlib.sha256(sums).digest() == digest
         if before != previous or not kept or link != _link(previous, facts, digest):
-            raise BrokenChainError(f"{path}: the rows of this journal do not form a chain; do not use it")
+            raise BrokenChainError(
+                f"{path}: the rows of this journal do not form a hash chain; do not use this journal"
+            )
         previous = link
 
 

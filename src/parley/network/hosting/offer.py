@@ -141,7 +141,8 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
     if own_fingerprint != own.key:
         raise CertificateError(
             f"{settings.identity.certificate}: the certificate has the key {own_fingerprint[:16]}…, but the terms "
-            f"give {settings.name!r} the key {own.key[:16]}…; use the certificate with that key, or agree on new terms"
+            f"state the key {own.key[:16]}… for {settings.name!r}; use the certificate with that key, or agree on new "
+            "terms"
         )
 
 

@@ -202,7 +202,7 @@ class Session:
             if called == KEEPALIVE_MESSAGE:
                 continue
             if called not in known:
-                raise ExchangeError("host 0 asked for noise that is not in the terms; ask its operator")
+                raise ExchangeError("host 0 requested noise that is not in the terms; ask the operator of host 0")
             self.draw(known[called])
 
 
@@ -219,7 +219,7 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
     nonces = {index: nonce, before: channel.receive(before), after: channel.receive(after)}
     second = channel.receive(after)
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
-        raise ExchangeError("hosts: received keys of a wrong length; start again")
+        raise ExchangeError("hosts: this host received keys of the wrong length; start again")
     name, party = _session_name(terms_hash, [nonces[i] for i in range(MAX_HOSTS)]), agree_keys(channel)
     return Keys(name, key, second), lambda shape: draw(party, make_recipe(shape.law, shape.exponent), shape.size)
 

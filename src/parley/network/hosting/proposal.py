@@ -63,7 +63,7 @@ class HostAssignment:
     def index(self, host: str) -> int:
         """Return the number of a host, or refuse it."""
         if host not in self.hosts:
-            raise TermsError(f"hosts: {host!r} is not a host in these terms; expected one of {list(self.hosts)}")
+            raise TermsError(f"hosts: the terms have no host {host!r}; expected one of {list(self.hosts)}")
         return self.hosts.index(host)
 
 

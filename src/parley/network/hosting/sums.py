@@ -79,7 +79,9 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
             "hosts"
         )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
-        raise ContradictionError(f"round {query.round}: a host opened a vector of the wrong size; ask its operator")
+        raise ContradictionError(
+            f"round {query.round}: a host opened a vector of the wrong size; ask the host's operator"
+        )
     words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
     noise = setup.part(names[0]).stage(query.round).series.mechanism
     if not isinstance(noise, SharedNoise):

@@ -93,7 +93,7 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
         raise CertificateError(f"{path}: expected a certificate that this authority issued")
     if not names(old):
         raise CertificateError(
-            f"{path}: an authority's own certificate is not renewed but replaced (parley certs init)"
+            f"{path}: an authority's own certificate cannot be renewed; make a new authority (parley certs init)"
         )
     if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
         raise CertificateError(f"{path}: the certificate was revoked; ask the party for a request with a new key")
@@ -112,7 +112,7 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
     if name is not None:
         of_name = [c for c in _signed(authority, ca) if name.casefold() in (known.casefold() for known in names(c))]
         if not of_name:
-            raise CertificateError(f"{authority}: this authority issued no certificate for {name!r}")
+            raise CertificateError(f"{authority}: this authority issued no certificate for {name!r}; check the name")
         now = datetime.now(UTC)
         for c in of_name:
             entry = x509.RevokedCertificateBuilder().serial_number(c.serial_number).revocation_date(now).build()
@@ -169,7 +169,8 @@ def checked_name(name: str) -> str:
         raise CertificateError(f"name = {name!r}: TLS does not accept an IP address as a name; choose another name")
     if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY_FILE_STEM:
         raise CertificateError(
-            f"name = {name!r}: expected letters, digits, '-', '_' and '.', up to 100, and not {AUTHORITY_FILE_STEM!r}"
+            f"name = {name!r}: expected up to 100 letters, digits, '-', '_' and '.', but not the name "
+            f"{AUTHORITY_FILE_STEM!r}"
         )
     return name
 

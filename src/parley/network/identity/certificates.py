@@ -28,7 +28,7 @@ def sole_block(path: Path, expected: str) -> bytes:
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file; expected {expected}") from None
     if content.count(b"-----BEGIN ") > 1:
-        raise CertificateError(f"{path}: the file holds more than one PEM block; expected only {expected}")
+        raise CertificateError(f"{path}: the file contains more than one PEM block; expected only {expected}")
     return content
 
 
@@ -270,7 +270,8 @@ def check_identity(identity: Identity, name: str) -> None:
     own, key = trusted_certificate(identity.certificate, identity), read_key(identity.key)
     if key.public_key() != own.public_key():
         raise CertificateError(
-            f"{identity.key}: the key does not belong to {identity.certificate}; use the key of its request"
+            f"{identity.key}: the key does not belong to {identity.certificate}; use the key with which this "
+            "certificate was requested"
         )
     if name not in names(own):
         raise CertificateError(
@@ -299,7 +300,7 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
             )
         expiry_warning(place, dated)
     if certificate.serial_number in revoked_serials(identity):
-        raise CertificateError(f"{path}: the authority revoked this certificate; have a new key certified")
+        raise CertificateError(f"{path}: the authority revoked this certificate; request a certificate for a new key")
 
 
 def require_private(key: Path) -> None:

@@ -203,7 +203,9 @@ def load_addresses(path: Path) -> Addresses:
         if isinstance(a, Pinned) or (isinstance(a, str) and not a.startswith("unix:"))
     ]
     if (remote or addresses.hosts) and addresses.identity is None:
-        raise SettingError(f"{path}: identity: missing; owners on a network answer only to certificates (parley certs)")
+        raise SettingError(
+            f"{path}: identity: missing; owners on a network answer only callers with certificates (parley certs)"
+        )
     return addresses
 
 

@@ -43,7 +43,8 @@ def require_short(rows: int, numbers: int) -> None:
     """Refuse vectors that no message could carry."""
     if 8 * rows * numbers + 1024 > MAX_MESSAGE_BYTES:
         raise Malformed(
-            f"model: {rows} vectors of {numbers} numbers are longer than a message may be ({MAX_MESSAGE_BYTES} bytes)"
+            f"model: {rows} vectors of {numbers} numbers do not fit into a message of at most {MAX_MESSAGE_BYTES} "
+            "bytes; use a smaller model"
         )
 
 
@@ -76,8 +77,8 @@ class Board:
             if place[0] < self._first:
                 raise OutOfOrder(
                     f"round {place[0]} is over for this peer, which stores rounds from {self._first} on. Put the "
-                    "latest checkpoint back. If the checkpoint is lost, all peers must move their checkpoints away and "
-                    "begin again. That costs nothing while the owners keep all answers"
+                    "latest checkpoint back. If the checkpoint is lost, all peers must move their checkpoints away "
+                    "and begin again. Beginning again costs no budget while the owners keep all answers"
                 )
             return None
 
@@ -171,7 +172,7 @@ class Neighbourhood:
         self._connections = {connection.name: connection for connection in connections}
         if set(self._connections) != set(graph.neighbours(owner)):
             raise ExchangeError(
-                f"neighbours: the terms give {owner} the neighbours {graph.neighbours(owner)}, but the addresses name "
+                f"neighbours: expected addresses of {owner}'s neighbours {graph.neighbours(owner)}, found "
                 f"{sorted(self._connections)}"
             )
         self._pool = ThreadPoolExecutor(max(1, len(self._connections)), thread_name_prefix="parley-neighbour")
@@ -287,8 +288,8 @@ class Neighbourhood:
             if self._stops:
                 self._over.set()
                 raise ExchangeError(
-                    f"{when}: not all neighbours replied within {self._deadline:g} s, and the terms stop the run: "
-                    f"{absent}"
+                    f"{when}: not all neighbours replied within {self._deadline:g} s, so the run stops "
+                    f"(learning.straggler = 'stop'): {absent}"
                 )
             self._warn(f"{when}: waiting for neighbours: {absent}")
 
@@ -326,7 +327,7 @@ class Neighbourhood:
             except Unavailable as trouble:
                 troubles[connection.name] = str(trouble)
             except Refusal as refusal:
-                raise ExchangeError(f"public numbers cannot be compared: {refusal}") from None
+                raise ExchangeError(f"this peer cannot compare public numbers with a neighbour: {refusal}") from None
             if self._over.wait(pause):
                 raise Unavailable(f"{connection.name}: the run no longer waits for this peer")
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -347,7 +348,7 @@ class Neighbourhood:
             except OutOfOrder as refusal:
                 raise ExchangeError(str(refusal)) from None
             except Refusal as refusal:
-                raise ExchangeError(f"round {place[0]}: the run cannot go on: {refusal}") from None
+                raise ExchangeError(f"round {place[0]}: the run cannot continue: {refusal}") from None
             if self._over.wait(pause):
                 raise Unavailable(f"{connection.name}: the run no longer waits for this peer")
 

@@ -138,7 +138,8 @@ def _vectors(words: wire.PeerWords, owner: str, place: Place, shape: tuple[int, 
     vectors = np.frombuffer(data, dtype=_FLOATS).astype(np.float64).reshape(shape)
     if not (np.abs(vectors) <= LARGEST).all():
         raise ContradictionError(
-            f"{owner}: the message of {name_of(place)} has numbers that are not finite, or are beyond {LARGEST:g}"
+            f"{owner}: the message of {name_of(place)} contains numbers that are not finite, or are larger than "
+            f"{LARGEST:g}"
         )
     return vectors
 
@@ -179,7 +180,7 @@ def own_daemon(settings: OwnerSettings) -> RemoteOwner:
     peer, identity = peer_settings(settings)
     address = peer.daemon or settings.listen
     if address is None:
-        raise SettingError("owner.toml: listen: missing; the owner's own peer reaches the daemon at this address")
+        raise SettingError("owner.toml: listen: missing; the owner's own peer connects to the daemon at this address")
     host, _, port = address.rpartition(":")
     return RemoteOwner(
         settings.name, f"{LOOPBACK_OF_WILDCARD.get(host, host)}:{port}", identity, revoked=revoked_serials(identity)

@@ -371,8 +371,8 @@ def private_folder() -> Iterator[Path]:
                 break
     else:
         raise ExchangeError(
-            "no folder is suitable for the daemon's internal socket; set TMPDIR to a folder with a short path that the "
-            "daemon may write to"
+            "no folder is suitable for the daemon's internal socket; set TMPDIR to a folder with a short path in "
+            "which the daemon can write"
         )
     held = os.open(folder, os.O_RDONLY)
     try:

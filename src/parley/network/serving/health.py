@@ -109,7 +109,7 @@ class Readiness:
 
     def _memory(self) -> list[str]:
         lately = self._trouble is not None and time.monotonic() - self._trouble < TROUBLE_MEMORY_S
-        return ["a question could not be answered; the log says why"] if lately else []
+        return ["a question could not be answered; read the reason in the log"] if lately else []
 
 
 def room_problems(books: Path | None, kind: str) -> list[str]:

@@ -142,7 +142,7 @@ def read_proposal_file(path: Path, expected: str) -> Proposal:
 def parties(text: str) -> tuple[str, frozenset[str]]:
     """Return (the learner, the owners) that a proposed text names; refuse one without them, or slow to read."""
     if text.count("[") + text.count("{") > MAX_TEXT_PARTS:
-        raise Malformed(f"proposal: expected terms of at most {MAX_TEXT_PARTS:,} lists and tables")
+        raise Malformed(f"proposal: expected terms with at most {MAX_TEXT_PARTS:,} lists and tables")
     content = _content(text)
     try:
         learner, owners = content["learning"]["learner"], frozenset(part["name"] for part in content["owners"])
@@ -228,7 +228,7 @@ class Inbox:
         with self.unchanged(proposal) as current:
             state = self.state(current)
             if state == "accepted":
-                raise SettingError("these terms are already accepted; parley owner close ends them")
+                raise SettingError("these terms are already accepted; to end these terms, run parley owner close")
             if state in GONE_STATES:
                 raise SettingError(f"these terms are already {state}; there is nothing to refuse")
             self._write(replace(current, ended="refused", reason=shown_reason))

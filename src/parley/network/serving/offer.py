@@ -169,7 +169,8 @@ def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
     trusted = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
     if name not in names(trusted):
         raise CertificateError(
-            f"{certificate}: the certificate is for {names(trusted)}, but the terms name {name!r} as learner"
+            f"{certificate}: the certificate is for {', '.join(names(trusted))}, but the learner in the terms is "
+            f"{name!r}; give the certificate of that learner"
         )
     return fingerprint(trusted)
 
@@ -187,7 +188,8 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
         require_trusted(presented, file, settings.identity)
     if name not in names(presented) or fingerprint(presented) != proposal.fingerprint:
         raise CertificateError(
-            f"{file}: the certificate in the proposal does not belong to the proposing key, or is not for {name!r}"
+            f"{file}: the certificate in the proposal does not belong to the proposing key, or is not for {name!r}; "
+            "ask the learner to propose the same terms again"
         )
     return proposal.fingerprint
 

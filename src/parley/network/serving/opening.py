@@ -104,7 +104,7 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     folder = folder.resolve()
     ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
     if ledger is not None:
-        raise SettingError(f"{ledger}: the folder already holds another ledger; give every table its own folder")
+        raise SettingError(f"{ledger}: the folder already contains another ledger; give every table its own folder")
     origin = _origin(table)
     for known, content in _books(folder):
         place = known.parent / str(content["table"])
@@ -114,7 +114,8 @@ def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
             raise SettingError(
                 f"{known}: the table {table} already has a ledger in these settings. A table has one lifetime budget, "
                 "so use that ledger. You may abandon the ledger only if no terms were ever accepted in it (parley "
-                f"owner ledger {known}): move {known.parent} out of {known.parent.parent} and run init again"
+                f"owner ledger {known}): move {known.parent} out of {known.parent.parent} and run parley owner init "
+                "again"
             )
 
 
@@ -168,9 +169,9 @@ def _origins(known: Path, content: dict[str, Any], place: Path, table: Path) -> 
             yield now
     except (OSError, ValueError, DataError, KeyError, TypeError):
         raise SettingError(
-            f"{known}: the table of this ledger cannot be read, so Parley cannot check whether it holds the same "
-            f"people as {table}. Put the unreadable table back, or use its ledger. Two ledgers may be in the same or "
-            "in neighbouring folders only if their tables cover different people"
+            f"{known}: the table of this ledger cannot be read, so Parley cannot check whether it covers the same "
+            f"people as {table}. Put the unreadable table back, or use the ledger of that table. Two ledgers may be in "
+            "the same or in neighbouring folders only if their tables cover different people"
         ) from None
 
 
@@ -320,4 +321,4 @@ def require_free_socket(path: Path) -> None:
             probe.connect(str(path))
         except OSError:
             return  # nobody there: no file, or one that a killed daemon left
-    raise ExchangeError(f"{path}: another daemon already listens on this socket")
+    raise ExchangeError(f"{path}: another daemon already listens on this socket; stop the other daemon first")

@@ -86,7 +86,10 @@ class Account:
     def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
         """Return the account after the learner's round `number`, if `spent_after(k)` bounds k answers; or refuse."""
         if learner != self.learner:
-            raise UnknownTerms(f"this owner has not accepted these terms for learner {learner!r}")
+            raise UnknownTerms(
+                f"this owner has not accepted these terms for learner {learner!r}; only the learner in the terms may "
+                "send questions"
+            )
         self.require_open()
         in_turn = number > self.answered if self.gaps else number == self.answered + 1
         if not in_turn or number > self.rounds:
@@ -96,7 +99,7 @@ class Account:
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
                 f"round {number} would raise the spent epsilon to {float(spent):g}, but these terms reserve only "
-                f"{float(self.epsilon):g}"
+                f"{float(self.epsilon):g}; agree on new terms"
             )
         return replace(self, spent=spent, answered=number, answers=self.answers + 1)
 
@@ -141,7 +144,9 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     0.1
     """
     if not float(delta) > 0:
-        raise LedgerError("lifetime_delta = 0: a lifetime budget in zCDP needs a delta above 0 (--lifetime-delta)")
+        raise LedgerError(
+            "lifetime_delta = 0: a lifetime budget in zCDP needs a delta above 0; set a delta with --lifetime-delta"
+        )
     rho = _max_over_orders(lambda u: _rho(float(epsilon), float(delta), u)) * (1 - 1e-9)
     if not rho > 0 or not implies_budget(Fraction(rho), epsilon, delta):
         raise LedgerError(
@@ -209,7 +214,7 @@ class AnyLedger(Protocol):
 def same_question(query: "Query", content: str, value: Floats) -> Floats:
     """Return the stored answer, if this is the question that it answers."""
     if query.content != content:
-        raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
+        raise ContentMismatch(f"query id {query.id!r} was already used for another question; choose a new id")
     return value
 
 
@@ -234,7 +239,7 @@ class StudyLedger:
 
     def account(self, terms_hash: str) -> Account:
         if terms_hash not in self._accounts:
-            raise UnknownTerms("this owner has not accepted these terms")
+            raise UnknownTerms("this owner has not accepted these terms; the owner must accept the terms first")
         return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:

@@ -29,7 +29,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
     """Copy the ledger, as it is at one moment, to a file that must not exist yet; verify the copy and return its end.
     Answers go on meanwhile. The copy has all rows, also those that a plain copy would miss in the -wal file."""
     if to.exists():
-        raise LedgerError(f"{to}: the file exists, and a backup never replaces a file; use another name")
+        raise LedgerError(f"{to}: the file already exists, and a backup never replaces a file; choose another name")
     fresh = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         copy = _make_copy(ledger.path, fresh)
@@ -39,10 +39,15 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         try:
             os.link(fresh, to)
         except FileExistsError:
-            raise LedgerError(f"{to}: the file exists, and a backup never replaces a file; use another name") from None
+            raise LedgerError(
+                f"{to}: the file already exists, and a backup never replaces a file; choose another name"
+            ) from None
         sync_folder(to.parent)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None
+        raise LedgerError(
+            f"{to}: the backup cannot be written ({_reason(error)}); no backup was made. Check the folder's "
+            "permissions and the disk"
+        ) from None
     finally:
         _remove(fresh)
     return end
@@ -71,7 +76,7 @@ def restore(
         sync_folder(ledger.parent)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(
-            f"{ledger}: cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}"
+            f"{ledger}: the ledger cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}"
         ) from None
     finally:
         _remove(fresh)
@@ -115,7 +120,7 @@ def _require_latest(backup: Path, ledger: Path) -> None:
             raise LedgerError(
                 f"{backup}: the current ledger contains this backup and "
                 f"{counted(end.entries - known.entries, 'more row')}, so nothing needs to be restored. If the current "
-                f"ledger also lacks answers, restore from {ledger} itself"
+                f"ledger also lacks answers, restore from the file {ledger} itself"
             )
 
 
@@ -140,8 +145,8 @@ def _left_in_place(ledger: Path, replaced: bool) -> str:
     if replaced:
         return "the restored ledger is in place, but a crash of the machine may lose it"
     if ledger.exists():
-        return "the ledger in place is as it was"
-    return f"the ledger that was in place lies beside it as {ledger.name}.replaced-…: repeat the command"
+        return "the ledger in place is unchanged"
+    return f"the former ledger is now in {ledger.name}.replaced-… in the same folder; repeat the command"
 
 
 def _remove(path: Path) -> None:

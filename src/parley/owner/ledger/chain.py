@@ -95,9 +95,10 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
 
 NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
 REMEDY_BY_KIND = {
-    "ledger": "Put the latest ledger back with its -wal file; if the ledger is lost, run parley owner restore",
-    "journal": "Put the latest journal back with its -wal file; if the journal is lost, move this file away and agree "
-    "on new terms, which begin a new journal",
+    "ledger": "Put the latest ledger file and its -wal file back. If the latest ledger is lost, run parley owner "
+    "restore",
+    "journal": "Put the latest journal file and its -wal file back. If the latest journal is lost, move this file away "
+    "and agree on new terms, which begin a new journal",
 }
 
 
@@ -127,7 +128,8 @@ class NotedEnd:
         except OSError as error:
             self.lock.release()
             raise LedgerError(
-                f"{self.path}: the file cannot be locked ({error.strerror}); nothing was released"
+                f"{self.path}: the file cannot be opened and locked ({error.strerror}); nothing was released. Check "
+                "the file's permissions and the disk"
             ) from None
         except BaseException:
             self.lock.release()
@@ -171,7 +173,7 @@ class NotedEnd:
 
     def missing(self) -> LedgerError:
         """Return the error for a file that cannot be made."""
-        return LedgerError(f"{self.path}: its folder does not exist; nothing was released")
+        return LedgerError(f"{self.path}: the file's folder does not exist; nothing was released")
 
 
 class Drawing(NotedEnd):
@@ -226,8 +228,8 @@ class Memory(NotedEnd):
         if noted != end and hash_at(db, noted.entries) != noted.hash:
             raise BrokenChainError(
                 f"{self.books}: the {self.kind} was rolled back or replaced, or another copy was used. The {self.kind} "
-                f"had {counted(noted.entries, 'row')}, and the present {counted(end.entries, 'row')} do not follow "
-                f"from them. {REMEDY_BY_KIND[self.kind]}"
+                f"had {counted(noted.entries, 'row')}, but the {counted(end.entries, 'row')} now in the file do not "
+                f"continue those rows. {REMEDY_BY_KIND[self.kind]}"
             )
         return noted
 
@@ -235,8 +237,8 @@ class Memory(NotedEnd):
         found = None if self._descriptor is None else _read(os.pread(self._descriptor, NOTE_BYTES, 0))
         if found is None:
             raise BrokenChainError(
-                f"{self.path}: the file does not record where the {self.kind} {self.books} ended. Restore a copy of "
-                f"this file. If there is no copy, remove this file and treat the {self.kind} as lost. "
+                f"{self.path}: the file does not contain the head of the {self.kind} {self.books}. Restore the file "
+                f"from a copy. If there is no copy, remove the file and treat the {self.kind} as lost. "
                 f"{REMEDY_BY_KIND[self.kind]}"
             )
         return found
@@ -248,17 +250,23 @@ class Memory(NotedEnd):
         except FileNotFoundError:
             raise self.missing() from None
         if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
-            raise LedgerError(f"{self.path}: the file was moved or replaced while it was in use; restart the program")
+            raise LedgerError(
+                f"{self.path}: the file was moved or replaced while the program used the file; restart the program"
+            )
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-            raise StateFolderError(f"{self.path}: this account must own the file, and no other account may write to it")
+            raise StateFolderError(
+                f"{self.path}: this account must own the file, and no other account may write to the file; correct the "
+                "file's owner and permissions"
+            )
 
     def missing(self) -> MissingMemoryError:
         """Return the error that says why nothing is written without the memory, and what to do."""
-        lost = "parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
+        lost = "run parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
         return MissingMemoryError(
-            f"{self.books}: {self.path} is missing. It says where this {self.kind} ended; without it nobody can tell "
-            f"whether the {self.kind} is the latest, and nothing is released. Set PARLEY_STATE to the earlier state "
-            f"folder, or copy the file from the earlier machine or account. If it is lost: {lost}"
+            f"{self.books}: {self.path} is missing. The missing file contains the head of this {self.kind}. Without "
+            f"the head, Parley cannot tell whether the {self.kind} is the latest, and releases nothing. Set "
+            "PARLEY_STATE to the earlier state folder, or copy the file from the earlier machine or account. If the "
+            f"file is lost, {lost}"
         )
 
 

@@ -32,7 +32,8 @@ class FileIdentity:
     def require_same(self) -> None:
         if self._file is None or self._found() != self._file:
             raise LedgerError(
-                f"{self.path}: the {self.kind} was moved or replaced while it was in use; nothing was released"
+                f"{self.path}: the {self.kind} was moved or replaced while Parley used the file; nothing was released. "
+                "Put the file back, or restart the program"
             )
 
     def _found(self) -> tuple[int, int] | None:
@@ -74,7 +75,8 @@ class FileConnection:
                 yield self._opened()
             except sqlite3.Error as error:
                 raise LedgerError(
-                    f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released"
+                    f"{self._place.path}: SQLite cannot read or write the {self._place.kind} ({error}); nothing was "
+                    "released. Check the file's permissions and the disk"
                 ) from None
 
     @contextmanager
@@ -102,7 +104,10 @@ class FileConnection:
             try:
                 self._opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error})") from None
+                raise LedgerError(
+                    f"{self._place.path}: SQLite cannot write the {self._place.kind} ({error}). Check the file's "
+                    "permissions and the disk"
+                ) from None
 
     def close(self) -> None:
         """Close the connection to the file."""

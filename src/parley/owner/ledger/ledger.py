@@ -106,7 +106,9 @@ class Ledger:
         if not named or (self.path.exists() and not self.path.is_file()):
             raise LedgerError(f"{str(path)!r}: a ledger must be a file; give the path of a file")
         if lifetime is None and not self.path.exists():
-            raise LedgerError(f"{self.path}: no such ledger; to create the ledger, give a lifetime budget (epsilon)")
+            raise LedgerError(
+                f"{self.path}: the ledger does not exist; to create the ledger, give a lifetime budget (epsilon)"
+            )
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
         if rule not in (None, *RULES):
@@ -362,12 +364,12 @@ class Ledger:
         if rule not in (None, kept):
             raise LedgerError(
                 f"{self.path}: the ledger's lifetime budget uses the rule {kept!r}, which never changes; give "
-                "this rule or none"
+                "the same rule, or omit the rule"
             )
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
             raise LedgerError(
                 f"{self.path}: the ledger's lifetime budget is {stored_rows.budget_words(known)}, which never changes; "
-                "give this budget or none"
+                "give the same budget, or omit the budget"
             )
 
     def _recall_end(self) -> Memory | None:

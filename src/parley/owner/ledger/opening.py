@@ -95,13 +95,14 @@ class Verification:
                     sound = False
                 if not sound:
                     raise BrokenChainError(
-                        f"{path}: row {self.head.entries + 1} does not follow from the rows before it; do not use "
-                        f"this ledger"
+                        f"{path}: row {self.head.entries + 1} does not follow from the rows before it; "
+                        "restore a backup with parley owner restore"
                     )
                 self.head = Head(row[0], link)
         if self.lifetime is None:
             raise BrokenChainError(
-                f"{path}: the row with the ledger's lifetime budget is missing; do not use this ledger"
+                f"{path}: the row with the ledger's lifetime budget is missing; restore a backup with parley owner "
+                "restore"
             )
 
     def _read_page(self, read: OpenForReading) -> list[tuple[Any, ...]]:
@@ -271,7 +272,7 @@ def make_or_upgrade(
         require_known(db, path)
         if lifetime is None:
             raise LedgerError(
-                f"{path}: the file is not a ledger; to make it a ledger, give a lifetime budget (epsilon)"
+                f"{path}: the file contains no ledger; to create a ledger in the file, give a lifetime budget (epsilon)"
             )
         create_tables(db)
         stored_rows.write_first_row(db, lifetime, rule)
@@ -297,9 +298,9 @@ def require_known(db: sqlite3.Connection, path: Path) -> None:
         if known.entries <= end.entries and hash_at(db, known.entries) == known.hash:
             continue
         raise BrokenChainError(
-            f"{path}: the ledger was rolled back or replaced. The ledger had {counted(known.entries, 'row')}, and "
-            f"the present {counted(end.entries, 'row')} do not follow from them. Put the latest ledger back with its "
-            "-wal file; if the ledger is lost, run parley owner restore"
+            f"{path}: the ledger was rolled back or replaced. The ledger had {counted(known.entries, 'row')}, but "
+            f"the {counted(end.entries, 'row')} now in the file do not continue those rows. Put the latest ledger file "
+            "and its -wal file back. If the latest ledger is lost, run parley owner restore"
         )
 
 
@@ -348,7 +349,7 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
         (0, 0),
         *((APPLICATION_ID, known) for known in range(1, SCHEMA_VERSION + 1)),
     ):
-        raise LedgerError(f"{path}: not a ledger")
+        raise LedgerError(f"{path}: the file is not a ledger; check the path")
     return int(number)
 
 

@@ -35,7 +35,9 @@ def lifetime(db: sqlite3.Connection) -> Budget:
     """Return the most that all agreements together may ever cost."""
     budget = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='open'")
     if budget is None:
-        raise BrokenChainError("the row with the ledger's lifetime budget is missing; do not use this ledger")
+        raise BrokenChainError(
+            "the row with the ledger's lifetime budget is missing; restore a backup with parley owner restore"
+        )
     return budget
 
 
@@ -83,7 +85,7 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
         (terms_hash, terms_hash),
     ).fetchone()
     if accepted is None:
-        raise UnknownTerms("this owner has not accepted these terms")
+        raise UnknownTerms("this owner has not accepted these terms; the owner must accept the terms first")
     learner, epsilon, delta, rounds, event, closed = accepted
     stored_account = Account(
         terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=event_facts(event).get("gaps", False)
@@ -117,8 +119,8 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     content, shape, blob = row
     if blob is None:
         raise OutOfOrder(
-            f"query id {query.id!r} was answered, but the ledger no longer stores the answer. The ledger keeps only "
-            "the latest long answers and never computes an answer twice"
+            f"query id {query.id!r} was answered, but the ledger no longer stores the answer. The ledger keeps the "
+            f"latest {MAX_KEPT_ANSWER_BYTES >> 20} MiB of answers per agreement and never computes an answer twice"
         )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
@@ -166,12 +168,12 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
     if new.delta > 0 and limits[1] == 0:
         raise BudgetExhausted(
             f"{path}: this ledger has a lifetime delta of 0, which never changes, and these terms need a delta of "
-            f"{float(new.delta):g}. Agree on laplace noise, drawn by each owner. Only a ledger created with "
-            "--lifetime-delta accepts terms with a delta"
+            f"{float(new.delta):g}. Agree on laplace noise that each owner draws itself. Only a ledger created with "
+            "--lifetime-delta accepts terms with a delta above 0"
         )
     if after[0] > limits[0] or after[1] > limits[1]:
         hint = (
-            "; a ledger's delta is set when it is made (--lifetime-delta)"
+            ". A ledger's delta is set when the ledger is created (--lifetime-delta)"
             if after[1] > limits[1] and not before[1]
             else ""
         )
@@ -182,8 +184,8 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
         )
         raise BudgetExhausted(
             f"{path}: accepting these terms would reserve {budget_words(after)} in all. The table's lifetime budget is "
-            f"{budget_words(limits)}, which never changes, and {room}; agree on terms that cost no more than "
-            f"this{hint}"
+            f"{budget_words(limits)}, which never changes, and {room}. Agree on terms that cost no more than "
+            f"the rest of the budget{hint}"
         )
     return after[0]
 
@@ -265,8 +267,9 @@ def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema:
     known = event_facts(event).get("schema")
     if known is not None and schema is not None and known != schema:
         raise LedgerError(
-            f"{path}: the terms {terms_hash[:16]}… were accepted with another table: the current table declares other "
-            "columns or types. Put the accepted table back and restart the daemon, or agree on new terms"
+            f"{path}: the current table declares other columns or types than the table with which the terms "
+            f"{terms_hash[:16]}… were accepted. Put the accepted table back and restart the daemon, or agree on new "
+            "terms"
         )
 
 
@@ -330,14 +333,14 @@ def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
     holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
     if holder is not None and holder[0] != owner:
         raise LedgerError(
-            f"{path}: this is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own ledger"
+            f"{path}: this is the ledger of {holder[0]!r}, not of {owner!r}; use a separate ledger for each table"
         )
 
 
 def budget_words(budget: Budget) -> str:
     """Return a budget as people read it in a message."""
     epsilon, delta = (float(part) for part in budget)
-    return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
+    return f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
 
 
 def _event(stated: dict[str, Any]) -> str | None:
@@ -352,4 +355,6 @@ def _budget(db: sqlite3.Connection, rows: str) -> Budget | None:
     try:
         return sum((Fraction(e) for e, _ in found), Fraction(0)), sum((Fraction(d) for _, d in found), Fraction(0))
     except ValueError:
-        raise BrokenChainError("a budget in the ledger is not a number; do not use this ledger") from None
+        raise BrokenChainError(
+            "a budget in the ledger is not a number; restore a backup with parley owner restore"
+        ) from None

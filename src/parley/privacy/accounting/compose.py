@@ -120,7 +120,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
     if delta == 0:
         if method not in ("best", "simple"):
             raise SettingError(
-                f"method = {method!r}: needs a delta above 0; without one only simple composition applies"
+                f"method = {method!r}: needs a delta above 0; without a delta, only simple composition applies"
             )
         return _simple(events, 0.0)
     probability(delta)
@@ -133,7 +133,7 @@ def compose(events: Sequence[Event], delta: float = 0.0, method: Method | Litera
         except SettingError:
             continue  # a rule that does not cover these events
     if not bounds:
-        raise SettingError("events: no composition rule covers all of them; compose them separately")
+        raise SettingError("events: no composition rule covers all these events; compose the events separately")
     return min(bounds, key=lambda bound: bound.high)
 
 
@@ -189,7 +189,7 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
     rounds = sum(event.count for event in events)
     fine = epsilon_at(compose_loss_distributions(events, interval), delta, rounds)
     if not math.isfinite(fine):
-        raise SettingError(f"delta = {delta:g}: too small for the loss grid of these releases; use rdp")
+        raise SettingError(f"delta = {delta:g}: too small for method pld with these releases; use method rdp")
     low = 0.0
     if all(isinstance(event, GaussianEvent) for event in events):
         low = max(
@@ -225,7 +225,7 @@ def pld_interval(events: Sequence[Event]) -> float:
     interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
     smallest = min((release_epsilon(event, 0.0) for event in events if not needs_delta(event)), default=math.inf)
     if rounds > 1e7 or smallest < interval:
-        raise SettingError("pld: too many releases, or too small a privacy loss, for a loss grid; use rdp")
+        raise SettingError("pld: this method cannot handle so many releases or so small a privacy loss; use method rdp")
     return interval
 
 

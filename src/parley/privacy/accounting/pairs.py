@@ -146,7 +146,9 @@ def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDis
     """Return the loss distribution of mirror images with this curve for eps >= 0 and this largest loss. For eps < 0
     symmetry gives delta(-eps) = 1 - exp(-eps) (1 - delta(eps))."""
     if not 0 < interval <= 1:  # beyond 1 the exponentials overflow
-        raise SettingError("pld: the number or privacy loss of these releases does not fit a loss grid; use rdp")
+        raise SettingError(
+            "pld: this method cannot handle the number or the privacy loss of these releases; use method rdp"
+        )
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
     epsilon = interval * np.arange(steps + 1, dtype=np.float64)
     right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + DELTA_ROUNDING, 1.0)
@@ -178,7 +180,8 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
     error = reading_error(compositions)
     if not delta > 10 * error:
         raise SettingError(
-            f"delta = {delta:g}: loss distributions of this many releases have an error of {error:.0e}; use rdp"
+            f"delta = {delta:g}: too small for method pld, whose error in delta is {error:.0e} for these releases; use "
+            "method rdp"
         )
     with np.errstate(over="ignore"):
         return float(distribution.get_epsilon_for_delta(delta - error))

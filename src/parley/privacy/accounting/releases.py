@@ -110,10 +110,11 @@ def pure_epsilon(event: Event) -> float:
             return score_bound(event.alpha) / event.multiplier
         case StableEvent() if event.alpha < 2:
             raise SettingError(
-                "stable noise on a value bounded in L2 has no pure epsilon; stable_epsilon gives an interval at a delta"
+                "stable noise on a value bounded in L2 has no pure epsilon; call stable_epsilon to get an interval at "
+                "a delta"
             )
         case GaussianEvent() | StableEvent():
-            raise SettingError("Gaussian noise has no epsilon without a delta; give one and use zcdp, rdp or pld")
+            raise SettingError("Gaussian noise has no epsilon without a delta; give a delta and use zcdp, rdp or pld")
         case _:
             raise SettingError(
                 f"events: no bound is known for a {type(event).__name__}; use an event of parley.privacy.events"
@@ -176,7 +177,7 @@ def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution
         return from_curve(*gaussian_pair(event.multiplier, event.sampling).curve(), interval)
     epsilon = amplified(pure_epsilon(event), event.sampling)
     if epsilon > 60:
-        raise SettingError("pld: this epsilon is too large for a loss grid; use simple")
+        raise SettingError("pld: this method cannot handle so large an epsilon; use method simple")
     from dp_accounting.pld.common import DifferentialPrivacyParameters
     from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
 

@@ -176,7 +176,7 @@ def _grid_step(event: GaussianEvent, count: int, delta: float, parts: float) -> 
     parts = min(parts, MAX_PARTS / math.sqrt(count))
     step = max(min(deviation / parts, MAX_STEP), _loss_cutoff(*pair.curve(), count, delta) / MAX_POINTS, MIN_STEP)
     if not step <= deviation or count > MAX_ROUNDS:
-        raise SettingError("pld: too many releases, or too small a privacy loss, for a loss grid; use rdp")
+        raise SettingError("pld: this method cannot handle so many releases or so small a privacy loss; use method rdp")
     return step
 
 

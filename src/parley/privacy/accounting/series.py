@@ -235,7 +235,9 @@ class StableSeries(Series):
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        raise SettingError("hosts do not draw stable noise; use it only in studies with each owner's own noise")
+        raise SettingError(
+            "hosts do not draw stable noise; use stable noise only in studies with each owner's own noise"
+        )
 
     def partly_spent(self, answers: int) -> Fraction:
         copies = self.shared_records

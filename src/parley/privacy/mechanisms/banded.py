@@ -82,7 +82,9 @@ def best_band(batches: int, uses: int, momentum: float = 0.0, widest: int = MAX_
     (64, 20, 16)
     """
     if batches * uses > MAX_STEPS:
-        raise SettingError(f"batches x epochs: expected at most {MAX_STEPS:,} with correlated noise")
+        raise SettingError(
+            f"batches x epochs = {batches * uses:,}: expected at most {MAX_STEPS:,} with correlated noise"
+        )
     widths = {min(2**power, batches, widest) for power in range(MAX_WIDTH.bit_length())}
     return min(
         (Band.root(width, momentum) for width in sorted(widths)),

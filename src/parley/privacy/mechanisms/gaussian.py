@@ -138,7 +138,8 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     epsilon, delta = positive(epsilon, "epsilon"), probability(delta)
     if not (1e-9 <= epsilon <= 1e6 and delta >= 1e-30):
         raise SettingError(
-            f"epsilon = {epsilon:g}, delta = {delta:g}: expected an epsilon from 1e-9 to 1e6 and a delta from 1e-30"
+            f"epsilon = {epsilon:g}, delta = {delta:g}: expected an epsilon from 1e-9 to 1e6 and a delta of at least "
+            "1e-30"
         )
 
     def excess(log_ratio: float) -> float:

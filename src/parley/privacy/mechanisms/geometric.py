@@ -48,7 +48,7 @@ class Geometric:
             raise SettingError("value: expected whole numbers and a noise scale up to 2^53")
         whole = np.asarray(value).astype(np.int64)
         if not np.array_equal(whole, value):
-            raise SettingError("value: expected whole numbers; the Laplace mechanism takes any number")
+            raise SettingError("value: expected whole numbers; use the Laplace mechanism for other numbers")
         return noise.geometric(whole, self.scale)
 
     @property
@@ -231,5 +231,5 @@ def whole_counts(shares: Floats, records: int) -> Integers:
     """Return the counts of `records` records that these shares stand for; refuse shares of no counts."""
     counts = np.rint(shares * records)
     if not np.all(np.abs(shares * records - counts) <= max(MAX_COUNT_ERROR, records * 2.0**-50)):
-        raise GuaranteeError("value: expected shares of integer counts; nothing was released")
+        raise GuaranteeError("value: expected integer counts divided by the number of records; nothing was released")
     return counts.astype(np.int64)

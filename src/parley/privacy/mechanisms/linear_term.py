@@ -38,7 +38,9 @@ class Perturbed:
         """Return the least noise for minima that are at most `away` from exact ones in L1."""
         room = 1 - numbers * 2.0**-44 / float(ROUNDING_SHARE * epsilon)  # w is at most numbers 2^-45 scales
         if not room > 0.5:
-            raise SettingError("epsilon: too small for objective perturbation; use a larger one, or fewer parameters")
+            raise SettingError(
+                "epsilon: too small for objective perturbation; use a larger epsilon or fewer parameters"
+            )
         return cls(
             epsilon, Laplace.calibrate(ROUNDING_SHARE * epsilon, 2 * positive(away, "distance") / room), variance
         )

@@ -40,11 +40,12 @@ def require_bounded(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded
     last line."""
     if bounded.norm != norm:
         raise GuaranteeError(
-            f"the mechanism needs a value bounded in {norm.upper()}, and this one is bounded in {bounded.norm.upper()}"
+            f"the mechanism needs a value bounded in {norm.upper()}, but this value is bounded in "
+            f"{bounded.norm.upper()}"
         )
     if not bounded.sensitivity <= sensitivity:
         raise GuaranteeError(
-            "the value's sensitivity exceeds the mechanism's calibrated sensitivity; calibrate the mechanism again"
+            "the value's sensitivity is larger than the mechanism was calibrated for; calibrate the mechanism again"
         )
     if not 0 < bounded.sensitivity < math.inf:
         raise GuaranteeError("the value's sensitivity is not a finite number above 0; nothing was released")
@@ -64,7 +65,10 @@ def rounded_up(scale: Fraction) -> float:
 def checked_scale(scale: float) -> float:
     """Return the noise scale, if values with such noise are finite numbers."""
     if scale > MAX_MAGNITUDE:
-        raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {MAX_MAGNITUDE:g}")
+        raise SettingError(
+            f"epsilon: too small for this sensitivity, because the noise scale would be above {MAX_MAGNITUDE:g}; use a "
+            "larger epsilon"
+        )
     return positive(scale, "noise scale")
 
 

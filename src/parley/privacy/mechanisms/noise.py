@@ -156,7 +156,8 @@ class SafeNoise:
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         raise GuaranteeError(
-            "stable noise has no exact sampler, so nothing is released with it; use laplace or gaussian"
+            "stable noise has no exact sampler, so Parley releases no value with stable noise; use laplace or gaussian "
+            "noise"
         )
 
     def seed(self) -> bytes:

@@ -59,7 +59,7 @@ class RandomisedResponse:
         )  # e^eps - 1, and not more
         truthful = min(math.floor(odds_minus_one / (odds_minus_one + cells) * WORD_COUNT), WORD_COUNT - 1)
         if truthful < 1:
-            raise SettingError("epsilon: too small for randomised response; use a larger one")
+            raise SettingError("epsilon: too small for randomised response; use a larger epsilon")
         return cls(truthful, cells, records, per_person, sensitivity)
 
     @property
@@ -79,7 +79,9 @@ class RandomisedResponse:
         if counts.shape[-1] == 1:
             counts = np.concatenate([counts, self.records - counts], axis=-1)
         if counts.shape[-1] != self.cells or counts.min() < 0 or not np.all(counts.sum(axis=-1) == self.records):
-            raise GuaranteeError("value: expected shares that count every record once; nothing was released")
+            raise GuaranteeError(
+                "value: expected fractions of records that count every record once; nothing was released"
+            )
         draw: DrawWords = random_words if noise.safe else SeededWords(noise.seed())
         flat = [self._answers(each, draw) for each in counts.reshape(-1, self.cells)]
         shares = np.array(flat).reshape(counts.shape) / self.records

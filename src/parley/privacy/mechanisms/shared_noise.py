@@ -338,7 +338,7 @@ class SharedNoise:
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """Refuse: an owner alone has no noise here."""
         raise GuaranteeError(
-            "noise: these terms add one noise to the sum of all answers; a single answer is never released"
+            "noise: under these terms only the sum of all answers gets noise; a single answer is never released"
         )
 
     def rounding(self, coordinates: int) -> float:

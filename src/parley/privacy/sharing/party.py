@@ -49,10 +49,12 @@ class Wire:
         try:
             payload = self._queues[source, self.index].get(timeout=self._timeout)
         except Empty:
-            raise Unavailable(f"host {source}: no message within {self._timeout:g} s; try again later") from None
+            raise Unavailable(
+                f"host {source}: this host sent no message within {self._timeout:g} s; try again later"
+            ) from None
         if payload is None:
             self._queues[source, self.index].put(None)
-            raise Unavailable(f"host {source}: its channel is closed; start the run again")
+            raise Unavailable(f"host {source}: the channel to this host is closed; start the run again")
         return payload
 
     def close(self) -> None:
@@ -116,7 +118,7 @@ class Party:
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
         if channel.index not in range(HOST_COUNT):
-            raise SettingError(f"host {channel.index}: expected a host from 0 to 2")
+            raise SettingError(f"host {channel.index}: expected a host number from 0 to 2")
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOST_COUNT, (self.index + 1) % HOST_COUNT
         self._channel = channel
@@ -187,7 +189,7 @@ class Party:
     def _run_once(self, act: Callable[[], T]) -> T:
         if self._broken:
             raise ExchangeError(
-                f"host {self.index}: an earlier protocol failed, so its keys are used up; agree on new keys"
+                f"host {self.index}: an earlier protocol failed, and its keys cannot be used again; agree on new keys"
             )
         self._broken = True
         result = act()
@@ -202,8 +204,8 @@ def agree_keys(channel: Channel) -> Party:
     other = channel.receive((channel.index + 1) % HOST_COUNT)
     if len(other) != KEY_BYTES:
         raise ExchangeError(
-            f"host {(channel.index + 1) % HOST_COUNT}: sent a key of {len(other)} bytes, expected {KEY_BYTES}; "
-            "start the run again"
+            f"host {(channel.index + 1) % HOST_COUNT}: expected a key of {KEY_BYTES} bytes, but this host sent "
+            f"{len(other)} bytes; start the run again"
         )
     return Party(channel, (key, other))
 

@@ -46,8 +46,9 @@ class SharedLaws:
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
-                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e}, because hosts draw "
-                "noise from finitely many random bits. With fewer rounds or a smaller epsilon, a smaller delta suffices"
+                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e}, found "
+                f"{float(delta):g}. Hosts draw noise from finitely many random bits, which needs some delta. With "
+                "fewer rounds or a smaller epsilon, a smaller delta suffices"
             )
         promised = common if epsilon is None else min(epsilon, most)
         if (stage, promised) not in self._laws:
@@ -171,7 +172,10 @@ class Shared:
     def combine(self, answers: Sequence[Answer]) -> Floats:
         """Return the one answer of a round."""
         if len(answers) != 1:
-            raise GuaranteeError("privacy.noise: with shared noise, expected one answer per round, the sum over owners")
+            raise GuaranteeError(
+                "privacy.noise: shared noise gives one answer per round (the sum over owners), but this round has "
+                f"{len(answers)} answers"
+            )
         return answers[0].value
 
     pooled = combine

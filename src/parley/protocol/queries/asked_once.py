@@ -50,7 +50,9 @@ class StatisticsQuestion(Question):
         preparation, objective = context.preparation, context.objective
         if not isinstance(objective, SufficientMoments):
             kind = context.terms.model.kind
-            raise TermsError(f"learning.algorithm: second moments do not determine {kind}; choose another algorithm")
+            raise TermsError(
+                f"learning.algorithm: second moments do not determine the model {kind!r}; choose another algorithm"
+            )
         bound = limited(moments_bound(preparation, context.limits.clip, context.norm))
         k, numbers = context.terms.privacy.records_per_person, preparation.outcomes
         rows, slack, most = rows_and_slack(context, owner, preparation.width + numbers - 1)
@@ -181,11 +183,13 @@ class MinimumQuestion(Question):
         return self.noise
 
     def exact(self, query: Query, tables: Tables) -> Floats:
-        raise GuaranteeError("minimum: the random linear term is drawn in secret; call `bounded` with a seed")
+        raise GuaranteeError("minimum: the owner draws the random linear term in secret; call `bounded` with a seed")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:
-            raise GuaranteeError("minimum: a secret draw needs a seed of 32 bytes")
+            raise GuaranteeError(
+                f"minimum: a secret draw needs a seed of 32 bytes, but this seed has {len(seed)} bytes"
+            )
         minima = self.cost.minima(tables.train, seed, int(np.prod(replicates, dtype=np.int64)))
         return Bounded(minima.reshape(*replicates, self.size), self.sensitivity, self.norm)
 

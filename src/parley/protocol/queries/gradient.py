@@ -210,7 +210,9 @@ class MinibatchQuestion(Question):
         if not self.poisson:
             return super().bounded(query, tables, replicates)
         if len(seed) < 32:
-            raise GuaranteeError("minibatch: a secret draw needs a seed of 32 bytes")
+            raise GuaranteeError(
+                f"minibatch: a secret draw needs a seed of 32 bytes, but this seed has {len(seed)} bytes"
+            )
         thetas = query.arrays["theta"].reshape(-1, self.parameters)
         value = np.empty_like(thetas)
         for place, theta in enumerate(thetas):  # each replicate has draws of its own

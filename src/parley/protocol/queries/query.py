@@ -116,10 +116,11 @@ class Answer:
 def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> float:
     """Return the largest absolute number of a parameter; refuse other shapes, types or sizes than expected."""
     if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != shape:
-        raise Malformed(f"{name}: expected float64 numbers of shape {shape}")
+        found = f"{theta.dtype} of shape {theta.shape}" if isinstance(theta, np.ndarray) else type(theta).__name__
+        raise Malformed(f"{name}: expected float64 numbers of shape {shape}, found {found}")
     size = float(np.abs(theta).max())
     if not size <= LARGEST:
-        raise Malformed(f"{name}: expected finite numbers, at most {LARGEST:g} in absolute value")
+        raise Malformed(f"{name}: expected finite numbers of at most {LARGEST:g} in absolute value, found {size:g}")
     return size
 
 

@@ -51,7 +51,8 @@ class Context:
         """The objective as a mean of records' losses; else a `GuaranteeError`, as nothing bounds a gradient."""
         if not isinstance(self.objective, EmpiricalRisk):
             raise GuaranteeError(
-                f"{self.terms.model.kind} is not trained by gradients of records, so Parley has no bound on its answers"
+                f"model.kind = {self.terms.model.kind!r}: this model is not trained by gradients of records, so Parley "
+                "cannot bound an owner's answers; choose another model or algorithm"
             )
         return self.objective
 
@@ -242,7 +243,7 @@ class Question(ABC):
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         """Refuse a query of another kind or with an invalid parameter, before any record is touched."""
         if type(query) is not self.asks:
-            raise Malformed(f"query: expected the kind that the terms set for this round, {self.asks.kind}")
+            raise Malformed(f"query: the terms set the kind {self.asks.kind!r} for this round, found {query.kind!r}")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """Return the exact answer to a checked query with its sensitivity, repeated where replicates share the query.
@@ -284,7 +285,7 @@ class Question(ABC):
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
     """Refuse an invalid parameter, or one outside the agreed box."""
     if not check_parameter(theta, shape) <= (float("inf") if radius is None else radius):
-        raise OutsideBox(f"theta: expected every coordinate in the agreed box, at most {radius:g} in absolute value")
+        raise OutsideBox(f"theta: expected every coordinate to be at most {radius:g} in absolute value, as agreed")
 
 
 def rows_and_slack(context: Context, owner: str, width: int | None = None) -> tuple[int, float, float]:
@@ -300,13 +301,13 @@ def limited(bound: RecordBound | None) -> RecordBound:
     """Return the bound; refuse a missing one, and one that leaves nothing to learn."""
     if bound is None:
         raise TermsError(
-            "privacy.clip: expected a number, or bounds for every feature and the target (declared or from a public "
-            "sample). Without a clip and without bounds, the effect of one record is unlimited"
+            "privacy.clip: expected a number, or bounds for every feature and the target (from model.bounds or from a "
+            "public sample). Without a clip and without bounds, the effect of one record is unlimited"
         )
     if not bound.value > 0:
         raise TermsError(
-            "model.bounds: every feature is always 0 within its bounds (declared, or the public sample's), so there "
-            "is nothing to learn"
+            "model.bounds: the bounds (declared or from a public sample) allow each feature only the value 0, so there "
+            "is nothing to learn; widen the bounds"
         )
     return bound
 

@@ -77,7 +77,7 @@ class UpdateQuestion(Question):
         super().check(query, replicates)
         steps, agreed = query.counts["steps"], self.local.steps_in(query.round)
         if type(steps) is not int or steps != agreed:
-            raise Malformed(f"steps: expected the agreed number of local steps, {agreed}")
+            raise Malformed(f"steps: expected the agreed number of local steps, {agreed}, found {steps!r}")
         check_in_box(query.arrays["start"], (*replicates, self.parameters), self.local.radius)
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
@@ -87,7 +87,10 @@ class UpdateQuestion(Question):
         """Return the gradient that local steps on these rows follow."""
         objective = self.objective
         if not isinstance(objective, LocallyUpdated):
-            raise GuaranteeError("no bound is known on the effect of one record on local steps of this model")
+            raise GuaranteeError(
+                "learning.algorithm: Parley knows no bound on the effect of one record on this model's local steps; "
+                "choose another algorithm"
+            )
         return lambda w: objective.local_gradient(tables.train, w, self.bound)
 
     @property
@@ -183,7 +186,7 @@ def unpacked(sent: Floats, held: Floats) -> Floats:
     size = held.shape[-1]
     sound = (places == np.floor(places)).all() and (np.diff(places, axis=-1) > 0).all()
     if not (sound and places.min() >= 0 and places.max() < size):
-        raise Malformed(f"places: expected increasing whole numbers from 0, below {size}")
+        raise Malformed(f"places: expected increasing whole numbers from 0 to {size - 1}")
     result: Floats = np.array(held)
     np.put_along_axis(result, places.astype(np.intp), values, axis=-1)
     return result

@@ -27,13 +27,13 @@ def audit_figure(verdict: Verdict) -> Picture:
     figure = Picture(
         8.6,
         4.2,
-        f"Who is in the table? False alarms and misses of the attack, with the claimed bound, {claim(verdict)}. The "
-        f"attack is better than guessing by at most {reached:.3f}; the claim allows at most "
+        f"The figure shows the attack's false alarms and misses next to the claimed bound, {claim(verdict)}. The "
+        f"attack's advantage over guessing is at most {reached:.3f}. The claim allows an advantage of at most "
         f"{np.max(1 - x - least):.3f}.",
     )
     left, right = (decorate(axes) for axes in figure.subplots(1, 2))
     left.fill_between(x, 0, least, color=ALONE, alpha=0.15, linewidth=0)
-    left.plot(x, least, color=ALONE, linewidth=1.8, label="no attack lies below this line (claimed)")
+    left.plot(x, least, color=ALONE, linewidth=1.8, label="claimed lower limit for all attacks")
     left.plot(alarms, misses, color=TOGETHER, linewidth=1.8, label="this attack")
     left.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.2, label="guessing")
     left.set_xlim(0, 1)
@@ -46,8 +46,8 @@ def audit_figure(verdict: Verdict) -> Picture:
     right.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     right.set_xlim(0, 1)
     right.set_xlabel("false alarms")
-    right.set_ylabel("better than guessing by")
-    headed(left, "Who is in the table?")
+    right.set_ylabel("advantage over guessing")
+    headed(left, "Can an attacker tell who is in the table?")
     headed(right, f"Claimed {claim(verdict)}")
     return figure
 
@@ -62,7 +62,8 @@ def membership_figure(found: Mapping[str, Membership], below: str = "") -> Pictu
     figure = Picture(
         0.6 + 5.6 * len(found),
         5.2,
-        f"Share of members that attacks find, by the share of false alarms. {seen}. {below}".strip(),
+        f"The figure shows the share of members that each attack finds, by its false-alarm rate. {seen}. "
+        f"{below}".strip(),
     )
     for axes, (title, each) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
         _panel(decorate(axes), each)
@@ -81,7 +82,7 @@ def own_figure(audit: ModelAudit) -> Picture:
 
 def _seen(found: Membership) -> str:
     areas = ", ".join(f"{ATTACK_NAMES[each.method]} {each.auc.value:.3f}" for each in found.inferences)
-    return f"areas under the curves: {areas}, guessing 0.500 ({member_claim(found)})"
+    return f"areas under the curves (AUC): {areas}, guessing 0.500 ({member_claim(found)})"
 
 
 def _panel(axes: Axes, found: Membership) -> None:
@@ -89,7 +90,9 @@ def _panel(axes: Axes, found: Membership) -> None:
     if found.claimed_epsilon is not None:
         most = 1 - error_tradeoff(found.claimed_epsilon, found.delta, x)
         axes.fill_between(x, most, 1, color=ALONE, alpha=0.13, linewidth=0)
-        axes.plot(x, most, color=ALONE, linewidth=1.8, label=f"no attack lies above this line: {member_claim(found)}")
+        axes.plot(
+            x, most, color=ALONE, linewidth=1.8, label=f"claimed upper limit for all attacks: {member_claim(found)}"
+        )
     for each in found.inferences:
         alarms, hits = np.array(each.curve).T
         shown = (alarms > 0) & (hits > 0)
@@ -100,6 +103,6 @@ def _panel(axes: Axes, found: Membership) -> None:
     axes.set_yscale("log")
     axes.set_xlim(1e-4, 1)
     axes.set_ylim(1e-4, 1)
-    axes.set_xlabel("false alarms: share of other rows classified as members")
-    axes.set_ylabel("share of members that are found")
+    axes.set_xlabel("false alarms: share of non-members classified as members")
+    axes.set_ylabel("share of members that the attack finds")
     axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, loc="lower right")

@@ -17,7 +17,7 @@ EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 
 def fitness_path(
-    path: Floats, title: str = "Distance from the model without privacy", forecast: Floats | None = None
+    path: Floats, title: str = "Distance from the best model without privacy", forecast: Floats | None = None
 ) -> Picture:
     """Draw relative fitness by round [T, replicates], median and quartiles (W figures 2 and 7); the forecast [T]
     dashed."""
@@ -64,10 +64,12 @@ def fitness_path(
 
 def _path_words(title: str, median: Floats, runs: int, forecast: Floats | None) -> str:
     of = f"the median of {runs:,} runs" if runs > 1 else "one run"
-    last, foreseen = number(median[-1]), "" if forecast is None else f" The forecast ends at {number(forecast[-1])}."
+    last = number(median[-1])
+    foreseen = "" if forecast is None else f" The forecast for the last round is {number(forecast[-1])}."
     seen = f"{last} after the only round"
     if len(median) > 1:
-        seen = f"from {number(median[0])} after the first of {counted(len(median), 'round')} to {last} after the last"
+        rounds = counted(len(median), "round")
+        seen = f"from {number(median[0])} after the first of {rounds} to {last} after the last round"
     return f"{title}. Relative fitness ψ by round (0 is the optimum): {of}, {seen}.{foreseen}"
 
 
@@ -80,8 +82,9 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     )
     least = float(np.min(false_alarms + misses))
     figure, axes = _canvas(
-        f"{title}. Miss rate against false alarm rate of the best possible attack. The two rates add up to at least "
-        f"{number(least, 3, side='below')}. With guessing, they add up to 1.",
+        f"{title}. The figure shows the best possible attack's miss rate by its false-alarm rate. The miss rate and "
+        f"the false-alarm rate add up to at least {number(least, 3, side='below')}. With guessing, both rates add up "
+        "to 1.",
         width=5.4,
         height=5.2,
     )
@@ -91,8 +94,8 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
-    axes.set_xlabel("false alarms: share of the cases without the person")
-    axes.set_ylabel("misses: share of the cases with the person")
+    axes.set_xlabel("false-alarm rate, for tables without the person")
+    axes.set_ylabel("miss rate, for tables with the person")
     axes.legend(frameon=False, labelcolor=INK)
     headed(axes, title.replace(" at ", "\nat "))
     return figure
@@ -102,7 +105,9 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Picture:
     """Draw panels with a title, over ("epsilon" or "scale") and curves (label, alpha, spread, x, y)."""
     seen = "; ".join(f"{panel['title']}: {_curve_words(panel)}" for panel in panels)
     figure = Picture(
-        7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4, f"Privacy cost of several kinds of noise. {seen}."
+        7.2 if len(panels) == 1 else 3.1 * len(panels),
+        4.4,
+        f"The figure shows the privacy cost of several kinds of noise. {seen}.",
     )
     colours = {2.0: INK, 1.999: ALONE, 1.95: SERIES_COLOURS[4], 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):

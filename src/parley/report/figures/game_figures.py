@@ -76,9 +76,9 @@ def _payoff_panel(axes: Axes, epsilons: Floats, payoffs: Mapping[str, Floats], c
     usual = float(np.median(np.abs(list(payoffs.values()))))
     reach = reach if reach > max(1e-6 * usual, 1e-9) else max(usual, 1.0)
     axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
-    axes.set_ylabel("payoff, in the owners' money")
+    axes.set_ylabel("payoff, in the owners' currency")
     axes.legend(**LEGEND_BELOW)
-    headed(axes, "Worth of each budget")
+    headed(axes, "Payoff of each budget")
 
 
 def _deal_words(
@@ -88,7 +88,10 @@ def _deal_words(
     who = f"{len(joining):,} of {len(payoffs):,} owners join: {first_names(joining, 6)}" if joining else "nobody joins"
     best = [float(fitness.min()) for _, fitness in spend.values() if len(fitness)]
     pays = f"payments reach ψ = {number(min(best), 3)}" if best else "no payment improves the model"
-    return f"Worth of each budget to each owner, and the cost of quality. On the left, {who}. On the right, {pays}."
+    return (
+        f"The figure shows each owner's payoff by budget, and the cost of a better model. On the left, {who}. On the "
+        f"right, {pays}."
+    )
 
 
 def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
@@ -96,7 +99,13 @@ def _crowd(axes: Axes, epsilons: Floats, curves: Floats) -> None:
     low, q25, median, q75, high = np.quantile(curves, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
     axes.fill_between(epsilons, low, high, color=LIMIT, alpha=0.18, linewidth=0)
     axes.fill_between(epsilons, q25, q75, color=LIMIT, alpha=0.3, linewidth=0)
-    axes.plot(epsilons, median, color=LIMIT, linewidth=1.4, label=f"… and {len(curves):,} more: middle 50% and 90%")
+    axes.plot(
+        epsilons,
+        median,
+        color=LIMIT,
+        linewidth=1.4,
+        label=f"… and {len(curves):,} more owners: median, middle 50% and 90%",
+    )
 
 
 def _curve_style(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
@@ -115,8 +124,8 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     figure = Picture(
         10.2,
         4.6,
-        f"Payoff of joining for an owner like {like}, and the distance from the model without privacy, by the number "
-        f"of similar owners. Payoff among {counts[-1]:,.0f} similar owners: {ends}.",
+        f"The figure shows the payoff of joining for an owner like {like}, and the joint model's relative fitness, by "
+        f"the number of similar owners. Each owner's payoff among {counts[-1]:,.0f} similar owners: {ends}.",
     )
     axes = decorate(figure.add_subplot(1, 2, 1))
     for kind, (label, colour) in NOISE_KINDS.items():
@@ -130,7 +139,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     )
     for word, above in (("join", True), ("stay out", False)):
         _at_the_end(axes, counts[-1], word, above)
-    axes.set_ylabel("payoff of each owner, in its money")
+    axes.set_ylabel("payoff of each owner, in the owner's currency")
     axes.legend(**LEGEND_BELOW)
     headed(axes, f"Payoff of joining for an owner like {lettered(like, 18)}")
     right = decorate(figure.add_subplot(1, 2, 2))
@@ -139,7 +148,7 @@ def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_ylabel("relative fitness ψ  (0 = optimum)")
-    headed(right, "Distance from the model without privacy")
+    headed(right, "Relative fitness of the joint model")
     for each in (axes, right):
         _log_budgets(each, "number of similar owners")
     return figure
@@ -157,7 +166,7 @@ def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None
         axes.text(0.5, 0.5, "no payment improves the model", transform=axes.transAxes, ha="center", color=MUTED)
         axes.set_axis_off()
         return
-    _log_budgets(axes, "what the learner pays, in the owners' money")
+    _log_budgets(axes, "the learner's payments, in the owners' currency")
     axes.set_ylabel("relative fitness ψ  (0 = optimum)")
     axes.set_ylim(bottom=0)
     axes.legend(**LEGEND_BELOW)

@@ -24,7 +24,7 @@ OWNERS_AT_EACH_END = 10  # of a crowd that have one
 Advice = Literal["join", "stay", "unsure"]
 VERDICT_COLOURS: dict[Advice, tuple[str, str]] = {
     "join": (TOGETHER, "gains"),
-    "stay": (ALONE, "does not"),
+    "stay": (ALONE, "does not gain"),
     "unsure": (MUTED, "unsure"),
 }
 MAX_SHOWN_SHARE = 1.0  # of a share: beyond that an interval says nothing
@@ -113,10 +113,10 @@ def _quantiles(axes: Axes, values: Floats, line: float) -> None:
 def _words(title: str, ranked: Sequence[OwnerGain], about: str) -> str:
     first, last = ranked[0], ranked[-1]
     better = [each.name for each in ranked if each.verdict == "join"]
-    who = f" Better off: {first_names(better, 6)}." if better else ""
+    who = f" Owners that gain: {first_names(better, 6)}." if better else ""
     reach = f"from {number(first.mean, 3)} ({first.name}) to {number(last.mean, 3)} ({last.name})"
     alone = f"{first.name}: {number(first.mean, 3)}"
-    return f"{title}. Gains of owners by joining, {about}: {reach if len(ranked) > 1 else alone}.{who}"
+    return f"{title}. Gains by joining ({about}): {reach if len(ranked) > 1 else alone}.{who}"
 
 
 MODEL_COLOURS = {"together": MUTED, "alone": ALONE, "personal": TOGETHER}
@@ -128,8 +128,8 @@ def model_costs(verdict: Verdict) -> Picture:
     figure = Picture(
         7.2,
         2.3,
-        f"Cost of each model for {verdict.owner}. Mean cost on {verdict.rows:,} own held-out rows, with 90 % "
-        f"intervals: {cost_words}.",
+        f"Cost of each model for {verdict.owner}. Mean cost on {verdict.rows:,} held-out rows of the "
+        f"owner: {cost_words}. The lines show 90% intervals.",
     )
     axes = decorate(figure.add_subplot())
     axes.grid(visible=False, axis="y")
@@ -141,7 +141,7 @@ def model_costs(verdict: Verdict) -> Picture:
     axes.set_yticks(range(len(MODEL_COLOURS)), list(MODEL_COLOURS))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(len(MODEL_COLOURS) - 0.4, -0.6)
-    axes.set_xlabel("mean cost per held-out row; lines: 90 % intervals")
+    axes.set_xlabel("mean cost per held-out row; lines: 90% intervals")
     headed(axes, f"Cost of each model for {lettered(verdict.owner)}")
     return figure
 
@@ -163,7 +163,7 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
             axes,
             chapter,
             name,
-            f"{gaining}; {share(chapter.saved)} saved on average; {chapter.right} forecasts right",
+            f"{gaining}; average saving: {share(chapter.saved)}; correct forecasts: {chapter.right}",
         )
     if large:
         count = len(large.owners)
@@ -239,12 +239,15 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str, alike: bool = 
 
 def _joined_words(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None) -> str:
     seen = [
-        f"{name}: {chapter.paying} of {len(chapter.owners)} gain, {share(chapter.saved)} of the error is saved on "
-        f"average, {chapter.right} forecasts are right"
+        f"{name}: {chapter.paying} of {len(chapter.owners)} owners gain, the average saving is {share(chapter.saved)} "
+        f"of the error, and {chapter.right} forecasts are correct"
         for name, chapter in chapters
     ]
     banks = f" {len(large.owners)} large banks: {large.paying} gain." if large else ""
-    return f"{title} Error that joining saves each owner, by the owner's number of rows. {'; '.join(seen)}.{banks}"
+    return (
+        f"{title} The figure shows how much error joining saves each owner, by the owner's number of rows. "
+        f"{'; '.join(seen)}.{banks}"
+    )
 
 
 def _signed_root(saved: Floats) -> Floats:
@@ -275,8 +278,8 @@ def _legend() -> list[Line2D | Patch]:
         )
 
     return [
-        dot("saves more than joining costs", TOGETHER, TOGETHER),
-        dot("does not", "white", MUTED),
+        dot("owner gains by joining", TOGETHER, TOGETHER),
+        dot("owner does not gain", "white", MUTED),
         dot("forecast wrong", "none", ALONE, 11),
         Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast"),
         Patch(color=TOGETHER, alpha=0.14, label="90% of draws"),

@@ -43,7 +43,9 @@ FALLBACK_FONTS = (
     "Arial Unicode MS",
 )  # for letters that it lacks, where they are installed
 MAX_NAME_WIDTH = 28  # letters of a name
-NUMBERED_NOTE = "Numbers replace names whose letters no installed font has. An .svg file shows the names."
+NUMBERED_NOTE = (
+    "No installed font has the letters of some names, so numbers replace these names. Save as .svg to see all names."
+)
 
 
 def lettered(text: str, longest: int = MAX_NAME_WIDTH) -> str:
@@ -200,7 +202,10 @@ def alt_text(figure: Figure) -> str:
 def require_figure_name(path: str | Path) -> None:
     """Refuse a file name whose ending is no format for figures."""
     if Path(path).suffix.lower() not in FILE_ENDINGS:
-        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FILE_ENDINGS)}")
+        raise SettingError(
+            f"{path}: Parley cannot write a figure in this format; choose a file name that ends in "
+            f"{' or '.join(FILE_ENDINGS)}"
+        )
 
 
 def save(figure: Figure, path: str | Path) -> None:

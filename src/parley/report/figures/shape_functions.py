@@ -16,7 +16,7 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.outcome.model import JointModel, JointSurvivalModel
 from parley.learning.outcome.shapes import Axis, PairShape, ShapeFunction, Shapes
-from parley.numerals import percent
+from parley.numerals import counted, percent
 from parley.report.figures.colours import ALONE, INK, MUTED, SERIES_COLOURS, TOGETHER
 from parley.report.figures.picture import Picture, decorate, first_names, headed, lettered, require_figure_name, save
 from parley.terms import Model
@@ -40,8 +40,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
     shapes = model.shapes(runs)
     if shapes is None:
         raise SettingError(
-            "shapes: expected a model of bins, or of boosted trees that use one column each; other trees combine "
-            "columns"
+            "this model has no separate effect of each column; use a model of bins, or boosted trees that use one "
+            "column each"
         )
     shown = sorted(shapes, key=lambda shape: -shape.spread)[:MAX_PANELS]
     target = model.preparation_.model.target
@@ -66,7 +66,7 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
         above.legend(marks, shapes.classes, loc="outside upper right", ncols=8, frameon=False, fontsize=8)
     title = f"What each column adds to {lettered(target)}"
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=11)
-    above.supylabel(f"added to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
+    above.supylabel(f"contribution to the prediction ({unit_words(model.preparation_.model)})", color=INK, fontsize=9)
     figure.supxlabel(shapes_words(shapes, len(shapes.columns) - len(shown)), color=MUTED, fontsize=8)
     return figure
 
@@ -74,8 +74,8 @@ def shape_functions(model: JointModel, runs: Floats | None = None) -> Picture:
 def _words(target: str, shown: list[ShapeFunction], columns: int) -> str:
     most = first_names((shape.column for shape in shown), 6)
     return (
-        f"What each column adds to the prediction of {target}. {len(shown)} of {columns} columns are shown on a common "
-        f"scale. The columns that move predictions most: {most}."
+        f"The figure shows what each column adds to the prediction of {target}. {len(shown)} of {columns} columns are "
+        f"shown, on a common scale. The columns with the largest effect on predictions are: {most}."
     )
 
 
@@ -94,7 +94,7 @@ def shapes_words(shapes: Shapes, left_out: int = 0) -> str:
     )
     sentences[-1] = sentences[-1] or f"Shaded: {shapes.about}."
     if left_out:
-        sentences.append(f"{left_out} columns that add less are not shown.")
+        sentences.append(f"The figure omits the {counted(left_out, 'column')} with the smallest effect.")
     return " ".join(sentences)
 
 
@@ -209,8 +209,8 @@ def require_drawing(model: JointModel, path: Path) -> None:
     """Refuse a model that cannot be drawn, and a file that cannot be written."""
     if not isinstance(model, JointSurvivalModel) and model.shapes() is None:
         raise SettingError(
-            f"--plot {path}: expected a model of kind survival, a model of bins, or boosted trees that use one column "
-            "each"
+            f"--plot {path}: Parley cannot draw this model; use a model of kind survival, a model of bins, or boosted "
+            "trees that use one column each"
         )
     require_figure_name(path)
     require_folder(path)
@@ -228,11 +228,11 @@ def draw(model: JointModel, rows: pd.DataFrame, path: Path) -> None:
 def survival_curves(ends: Floats, alive: Floats, time: str, event: str) -> Picture:
     """Draw the curves [n, periods] of up to `MAX_CURVES` rows, evenly spaced by final survival, and the mean of all."""
     title = f"Survival: until {lettered(event)}"
-    left = percent(float(alive[:, -1].mean())) if len(alive) else "nobody"
+    left = f" On average, {percent(float(alive[:, -1].mean()))} survive until {ends[-1]:g}." if len(alive) else ""
     figure = Picture(
         7.2,
         4.0,
-        f"{title}. Survival curves of {len(alive):,} rows by {time}; on average {left} survive until {ends[-1]:g}.",
+        f"{title}. The figure shows survival curves of {counted(len(alive), 'row')} by {time}.{left}",
     )
     axes = decorate(figure.add_subplot())
     begin, moments = np.ones((len(alive), 1)), np.append(0.0, ends)

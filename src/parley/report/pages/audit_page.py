@@ -34,14 +34,18 @@ def audit_page(audit: Audit, terms: Terms) -> str:
             else []
         ),
         *(
-            [Section("Is there a worse pair of tables?", words.searched(audit), words.search_rows(audit))]
+            [
+                Section(
+                    "Which pair of tables comes closest to the claim?", words.searched(audit), words.search_rows(audit)
+                )
+            ]
             if audit.search
             else []
         ),
         *([Section("What does a host see?", [HOSTS_NOTE], host_rows(audit.hosts))] if audit.hosts else []),
-        Section("What was tried?", words.tried(audit, terms)),
+        Section("What did the audit test?", words.tried(audit, terms)),
         Section("What does the guarantee say?", [words.promised(first)]),
-        Section("What did the audit not try?", [words.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds."]),
+        Section("What did the audit not test?", [words.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds."]),
     ]
     return page(
         f"Audit: {terms.title or 'an agreement'}", words.headline(audit), sections, f"Parley · terms {terms.hash}"
@@ -52,7 +56,7 @@ def poisoning_page(found: Damage, terms: Terms) -> str:
     """Return the HTML page of what lying owners can do."""
     moved, undetectable, named, *learner = sentences(found)
     sections = [
-        Section("How far can lies move a round?", [moved], rule_rows(found)),
+        Section("How far can lies shift a round's answer?", [moved], rule_rows(found)),
         Section("Which lies does Parley notice?", [undetectable, named]),
         *([Section("What if the learner lies?", learner)] if learner else []),
     ]
@@ -66,7 +70,7 @@ def served_page(verdict: ServedVerdict, terms: Terms) -> str:
     sections = [
         Section("What was seen?", served_sentences(verdict)[1:], served_rows(verdict)),
         Section(
-            "What did the audit not try?", [TABLES_NOTE, LIMITS_NOTE, f"The audit took {verdict.seconds:.0f} seconds."]
+            "What did the audit not test?", [TABLES_NOTE, LIMITS_NOTE, f"The audit took {verdict.seconds:.0f} seconds."]
         ),
     ]
     title = f"Audit of {verdict.owner}'s daemon: {terms.title or 'an agreement'}"
@@ -79,11 +83,13 @@ def membership_page(audit: ModelAudit) -> str:
     drawn = svg(own_figure(audit))
     sections = [
         Section("What was learned?", membership.learned(audit), membership.attack_rows(findings), drawn),
-        Section("What was found on this model?", membership.of_this_model(audit), membership.model_rows(audit)),
-        Section("What was tried?", membership.tried(audit)),
+        Section(
+            "What did the attacks find on this model?", membership.of_this_model(audit), membership.model_rows(audit)
+        ),
+        Section("What did the audit test?", membership.tried(audit)),
         Section("What does the guarantee say?", [membership.promised(findings)]),
         Section(
-            "What did the audit not try?",
+            "What did the audit not test?",
             [membership.NOT_TRIED_NOTE, f"The audit took {audit.seconds:.0f} seconds.", membership.MEMBERS_ROWS_NOTE],
         ),
         Section("Read by", ["Name, date, signature: ______________________________"]),

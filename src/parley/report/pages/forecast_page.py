@@ -33,7 +33,7 @@ from parley.report.words.joined import (
 )
 from parley.terms import Terms
 
-PUBLIC_ONLY_NOTE = "The forecast uses public knowledge, the terms and a pilot sample. No private record was used."
+PUBLIC_ONLY_NOTE = "The forecast uses only the terms and public knowledge. The forecast reads no private record."
 
 
 def forecast_page(
@@ -56,11 +56,15 @@ def forecast_page(
     whole = outlook_words.gain_rows(result.outlook)
     sections = [
         Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.GAIN_TITLE),
-        Section("What does each model cost each owner?", whom, said.owner_rows(result), "", said.owner_title(result)),
-        Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
         Section(
-            "Where should the noise be drawn?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE
+            "What is each owner's test cost with each model?",
+            whom,
+            said.owner_rows(result),
+            "",
+            said.owner_title(result),
         ),
+        Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
+        Section("Who should draw the noise?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE),
     ]
     if proposal is not None and planned is not None:
         advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]
@@ -75,7 +79,7 @@ def forecast_page(
 
 def fitness_figure(result: Forecast) -> Picture:
     """Draw expected relative fitness by round."""
-    return curves.fitness_path(result.path[:, None], "Expected distance from the model without privacy")
+    return curves.fitness_path(result.path[:, None], "Expected distance from the best model without privacy")
 
 
 def gains_figure(result: Forecast) -> Picture:
@@ -84,7 +88,7 @@ def gains_figure(result: Forecast) -> Picture:
     better = sum(gain.verdict == "join" for gain in gains)
     title = f"{better:,} of {len(gains):,} owners gain for sure"
     about = "lines: 90% intervals"
-    return owner_gains(gains, title, "expected gain in test cost per own row", about)
+    return owner_gains(gains, title, "test cost that joining is expected to save, per row of the owner", about)
 
 
 def _noise_lines(noise: Mapping[str, Any], terms: Terms) -> list[str]:
@@ -131,11 +135,11 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
             figure=svg(picture),
         ),
         Section(
-            "Forecast before any data moved",
+            "What was the forecast before training?",
             [forecast_sentence(shared.expected, prices), assumption(shared.expected)],
             forecast_rows(shared.expected, prices),
         ),
-        Section("What would persuade the bank to join?", bargain),
+        Section("What would persuade the large bank to join?", bargain),
         Section(
             "What was the result?",
             [
@@ -148,7 +152,7 @@ def joined_page(shared: Chapter, separate: Chapter, large: Chapter, bargain: Seq
         Section("Three large banks", [large_owners_sentence(large)]),
         Section(
             "What does this report not show?",
-            [SIMULATION_NOTE, "All loans are synthetic: a random generator made the loans without real data."],
+            [SIMULATION_NOTE, "All loans are synthetic: a random generator made the loans without any real data."],
         ),
     ]
     lead = "Should we train together, on what privacy terms, and with what result?"

@@ -64,13 +64,13 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
     if notes:
         sections.append(Section("What should you check?", list(notes)))
     if result.notices:
-        sections.append(Section("Which answers cannot be explained?", notice_lines(result)))
+        sections.append(Section("Which answers are not explained by bound, noise and spread?", notice_lines(result)))
     if result.quality is not None:
         path = result.path
         drawn = "" if path is None else picture.svg(curves.fitness_path(np.asarray(path)))
         middle = "median" if terms.studied else "mean"
         text = (
-            f"Relative fitness is the excess training cost over the best model without privacy ({middle} of "
+            f"Relative fitness is the relative excess training cost over the best model without privacy ({middle} of "
             f"{counted(result.replicates, 'run')})."
         )
         beside = [line for line in (undefined_line(result), useless_line(result)) if line is not None]
@@ -81,12 +81,12 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
         sections.append(Section("How certain are the coefficients?", [interval_line(result)], interval_rows(result)))
     if (shapes := result.shapes) is not None:
         drawn = picture.svg(shape_functions(result.model, result.theta))
-        sections.append(Section("What does each column add?", [shapes_words(shapes)], figure=drawn))
+        sections.append(Section("What does each column add to the prediction?", [shapes_words(shapes)], figure=drawn))
     if result.scores is not None:
         sections.append(
             Section(
                 score_title(result),
-                ["The table shows figures on held-out rows, each with one standard error."],
+                ["The table shows the owners' scores on held-out rows, each with one standard error."],
                 score_rows(result.scores),
             )
         )
@@ -99,7 +99,7 @@ def run_page(result: Result, expected: Worth | None = None, notes: Sequence[str]
                 [baseline_line(expected), *([verdict] if verdict else [])],
             )
         )
-    sections.append(Section("What was agreed?", ["docs/terms.md explains every key."], _settings(result)))
+    sections.append(Section("What was agreed?", ["docs/terms.md explains every key of the terms."], _settings(result)))
     if not result.released:
         sections.append(Section("What does this report not show?", [SIMULATION_NOTE]))
     return page(terms.title or "A joint model", kind_of_run(result), sections, f"Parley · terms {result.terms_hash}")
@@ -125,7 +125,7 @@ def verdict_page(verdict: Verdict, terms: Terms) -> str:
     words = [*explained(verdict), *([] if verdict.target_words is None else [verdict.target_words])]
     drawn = picture.svg(model_costs(verdict))
     sections = [
-        Section("On its own held-out rows", words, verdict_rows(verdict), drawn),
+        Section("How good is each model on the owner's held-out rows?", words, verdict_rows(verdict), drawn),
         Section(AUDIENCE_TITLE, [KEEP_INSIDE_NOTE]),
     ]
     title = f"Is the joint model better for {verdict.owner}?"
@@ -136,7 +136,7 @@ def owners_page(verdicts: Sequence[Verdict], terms: Terms) -> str:
     """Return the HTML page of all owners' verdicts."""
     drawn = picture.svg(verdicts_figure(verdicts))
     sections = [
-        Section("On their own held-out rows", (), owners_rows(verdicts), drawn),
+        Section("How good is each model on the owners' held-out rows?", (), owners_rows(verdicts), drawn),
         Section(AUDIENCE_TITLE, [KEEP_INSIDE_NOTE]),
     ]
     title = f"Which owners gained? {terms.title}".strip()
@@ -147,8 +147,10 @@ def verdicts_figure(verdicts: Sequence[Verdict]) -> Picture:
     """Draw what joining saves each owner on its own held-out rows, with its personal model."""
     gains = [_gain(each) for each in verdicts]
     paid, surely = sum(gain.mean > 0 for gain in gains), sum(gain.low > 0 for gain in gains)
-    title = f"Joining pays for {paid:,} of {len(gains):,} owners, significantly for {surely:,}"
-    return owner_gains(gains, title, "saved per row by the personal model", "lines: 90% intervals on own held-out rows")
+    title = f"{paid:,} of {len(gains):,} owners gain by joining, {surely:,} of them significantly"
+    return owner_gains(
+        gains, title, "cost saved per row with the personal model", "lines: 90% intervals on the owners' held-out rows"
+    )
 
 
 def _gain(found: Verdict) -> OwnerGain:

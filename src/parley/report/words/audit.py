@@ -16,23 +16,24 @@ from parley.terms import Terms
 
 MAX_OWNERS_NAMED = 12  # owners with one promise that are named one by one
 NOT_TRIED_NOTE = (
-    "The audit did not run the attack on other pairs of tables. The audit did not test the digits of the noise in real "
-    "answers, or the timing of answers. The audit did not test whether an owner can reveal a category name that only "
-    "one person has. To test the daemon and the network, audit a served owner. If the terms name hosts, this audit "
-    "also tests what each host sees. A small lower bound on ε does not prove privacy. Proofs show that the noise "
-    "suffices for every pair of tables (docs/guarantee.md)."
+    "For each group of owners with the same promise, the audit attacked only one pair of tables. The audit did not "
+    "test whether the last digits or the timing of real answers reveal anything. The audit did not test whether an "
+    "owner's answers can reveal a category name that only one person has. To test the daemon and the network, audit a "
+    "running daemon with parley audit --served. If the terms list hosts, the audit also tests what each host sees. A "
+    "small lower bound on ε does not prove privacy. The proofs in docs/guarantee.md show that the noise is large "
+    "enough for every pair of tables."
 )
 EXACT_NOTE = (
     "For Laplace noise, the audit also computed exactly how much one answer reveals, over all draws of rows and all "
     "noise values. The audit computed the privacy cost of all answers together from the noise scale. Exact values need "
     "no runs and no confidence level."
 )
-SYNTHETIC_NOTE = "All tables are synthetic: no real record was read."
+SYNTHETIC_NOTE = "All tables are synthetic: the audit read no real record."
 
 
 def owner_rows(audit: Audit) -> list[list[str]]:
     """Return a table of what each owner claims and what was proved; many owners with one promise share a row."""
-    rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "proved ε", "if noise as claimed", "holds"]]
+    rows = [["owner", f"ε ({Adjacency.REPLACE_ONE})", "δ", "proved ε", "assuming claimed noise", "holds"]]
     groups: dict[str, list[Verdict]] = {}
     for verdict in audit.verdicts:
         groups.setdefault(verdict.like, []).append(verdict)
@@ -63,14 +64,14 @@ def headline(audit: Audit) -> str:
             return headline(before)
     broken = [verdict.owner for verdict in (*audit.verdicts, audit.score) if verdict and not verdict.holds]
     if broken:
-        return f"Broken: answers of {_some(broken)} reveal more than the terms allow."
+        return f"Broken: the answers of {_some(broken)} reveal more than the terms allow."
     if seeing := [verdict.host for verdict in audit.hosts if not verdict.holds]:
         return f"Broken: a host that works with the learner sees more than the terms allow ({_some(seeing)})."
     if not all(result.holds for result in audit.search):
-        return f"Broken: an answer of {audit.verdicts[0].owner} distinguishes one pair of tables better than claimed."
+        return f"Broken: an answer of {audit.verdicts[0].owner} reveals more about one pair of tables than claimed."
     if not audit.holds:
         return f"Broken: an answer of {audit.verdicts[0].owner} reveals more than the terms allow (computed exactly)."
-    return "No attack learned more than the terms allow."
+    return "No attack revealed more than the terms allow."
 
 
 def _some(names: list[str]) -> str:
@@ -80,20 +81,22 @@ def _some(names: list[str]) -> str:
 def tried(audit: Audit, terms: Terms) -> list[str]:
     """Say what was tried."""
     first, several = audit.verdicts[0], terms.privacy.records_per_person
-    rows = "row has" if several == 1 else f"{several} rows have"
+    rows = "row" if several == 1 else f"{several} rows"
+    have = "has" if several == 1 else "have"
     seen = (
         "the sum of all owners' answers in every round"
         if terms.noise.summed
         else "every answer of the owner, and asks each question twice"
     )
     return [
-        "The audit attacked one owner of each group with the same promise, on two tables that differ in one person "
-        f"({first.adjacency}). The person's {rows} the most extreme values that the terms allow. If the terms allow "
-        "rows without a target, all other rows lack a target, so no other row hides the person. " + SYNTHETIC_NOTE,
-        f"The agreed algorithm ran {2 * first.runs:,} times. In each run, a fair coin chose one of the two tables. The "
-        "runs drew noise by the fast method that simulations use. The attacker knows both tables and sees "
-        f"{seen}. The attacker guesses a run's table only if the likelihood ratio passes a threshold that was chosen "
-        "on other runs.",
+        "For each group of owners with the same promise, the audit attacked one owner, on two tables that differ in "
+        f"one person ({first.adjacency}). The {rows} in which the two tables differ {have} the most extreme values "
+        "that the terms allow. If the terms allow rows without a target, all other rows lack a target, so no other "
+        "row hides the person. " + SYNTHETIC_NOTE,
+        f"The audit ran the agreed algorithm {2 * first.runs:,} times. In each run, a fair coin chose one of the two "
+        "tables. The audit drew noise with the fast method that simulations use. The attacker knows both tables and "
+        f"sees {seen}. The attacker guesses which table a run used only if the likelihood ratio exceeds a threshold. "
+        "The audit chose the threshold on other runs.",
         *(
             [f"The attacked tables had {first.records:,} records, fewer than the terms state."]
             if first.records < terms.owner(first.like).records
@@ -110,9 +113,9 @@ def learned(audit: Audit) -> list[str]:
         sentences.append("The same noise occurred twice, so no finite ε can be guaranteed.")
     if audit.holds:
         sentences.append(
-            f"At {first.confidence:.0%} confidence for all owners together, the true ε is at least the value under "
-            "'proved ε'. The value under 'if noise as claimed' is a second lower bound, valid only if the noise "
-            "follows the claimed distribution. The claimed ε is an upper bound."
+            f"At {first.confidence:.0%} confidence for all owners together, the true ε is at least the value in "
+            "column 'proved ε'. The value in column 'assuming claimed noise' is a second lower bound, valid only if "
+            "the noise follows the claimed distribution. The claimed ε is an upper bound on the true ε."
         )
     return [*sentences, *unseen(audit)]
 
@@ -131,19 +134,19 @@ def unseen(audit: Audit) -> list[str]:
     elif missed:
         sentences.append(
             f"Would the audit notice a fault? The attack did not detect {' or '.join(missed)}, so the attack has no "
-            f"power. Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes unnoticed {at}. "
-            "More runs give the attack more power."
+            f"power to find faults. Even a fault that leaks ε = {max(audit.controls) * first.claimed_epsilon:g} goes "
+            f"unnoticed {at}. More runs give the attack more power."
         )
     for result in audit.search:
         if result.instructions == "as they are" and 0 < result.share <= 1:
             times = math.ceil(100 / result.share) / 100
             sentences.append(
-                f"In {result.tried:,} trials, the search for worse pairs of tables reached {result.share:.0%} of the "
-                f"claimed sensitivity of {result.kind} answers. A claimed sensitivity up to {times:g} times too small "
-                "may go unnoticed."
+                f"In {result.tried:,} trials, the search for the worst pair of tables reached {result.share:.0%} of "
+                f"the claimed sensitivity of {result.kind} answers. A claimed sensitivity that is up to {times:g} "
+                "times too small may go unnoticed."
                 if times > 1.01
-                else f"The search for worse pairs of tables reached the whole claimed sensitivity of {result.kind} "
-                "answers, so the search would have noticed a claim that is too small."
+                else f"The search for the worst pair of tables reached the whole claimed sensitivity of {result.kind} "
+                "answers. The search would therefore have noticed a claimed sensitivity that is too small."
             )
     return sentences
 
@@ -175,7 +178,7 @@ def searched(audit: Audit) -> list[str]:
         f"table. The pairs of tables cover {len(FORMS)} file formats, {len(ALL_KINDS)} column types, missing cells and "
         "numbers of every size. The search also covers the largest queries that the terms allow, batches, all draws of "
         "rows, and every instruction set of this processor.",
-        f"The pair that came closest to the claimed sensitivity: {most.kind}; {most.found}.",
+        f"The pair of tables that came closest to the claimed sensitivity: {most.kind}; {most.found}.",
     ]
 
 
@@ -185,7 +188,7 @@ def promised(verdict: Verdict) -> str:
     return (
         "Suppose an attacker must tell apart two tables that differ in one person. At "
         f"{claim(verdict)}, the false-alarm rate and the miss rate add up to at least {total:.3f}, whatever the "
-        "attacker knows. Guessing gives 1."
+        "attacker knows. With guessing, the two rates add up to 1."
     )
 
 
@@ -194,7 +197,7 @@ def claim(verdict: Verdict) -> str:
     return f"ε = {verdict.claimed_epsilon:g}{delta} ({verdict.adjacency})"
 
 
-POISONING_LEAD = "The audit computed from public numbers how much damage lying owners can do. No table was read."
+POISONING_LEAD = "The audit computed from public numbers how much damage lying owners can do. The audit read no table."
 
 
 def rule_rows(found: Damage) -> list[list[str]]:
@@ -211,42 +214,44 @@ def sentences(found: Damage) -> list[str]:
     """Explain the table, the lies that cannot be noticed, and what a lying learner gains."""
     who = ", ".join(found.liars)
     lines = [
-        f"The table assumes false answers from {who}. In the smallest round that the terms allow, these liars have "
-        f"{percent(found.share)} of the records. The table measures noise and moves by L2 norms in a round's combined "
-        "answer. The table assumes that honest owners differ only in their noise. If honest owners also differ in "
-        "other ways, a liar can move the answer further under every rule except the mean.",
+        f"The audit assumes that {who} may send false answers. In the smallest round that the terms allow, the lying "
+        f"owners have {percent(found.share)} of the records. The table shows the L2 norms of noise and of shifts by "
+        "lies in a round's combined answer. The audit assumes that honest owners' answers differ only in their noise. "
+        "If honest answers also differ in other ways, a liar can shift the combined answer further under every rule "
+        "except the mean.",
         "Some lies cannot be detected. An answer within the bound, but with flipped signs or swapped labels, looks "
-        "like an honest owner's answer from other data. If the rule is the mean, undetectable lies move a round's "
-        f"answer by at most {number(found.undetectable, side='above')} ({found.norm.upper()}). This limit is the "
-        "liars' share of the records times twice the bound. Liars can also hide larger lies in the noise of every "
-        f"round. Such lies move the mean by at most {number(found.unnoticed, side='above')} on average, and Parley "
-        "does not name the liars.",
-        "Parley names an owner if its answers are larger than bound plus noise can explain. If all owners are honest, "
-        f"Parley names an owner in at most one run in {1 / found.false_alarms:,.0f}.",
+        "like an honest owner's answer from other data. If the aggregation rule is the mean, undetectable lies "
+        f"shift a round's answer by at most {number(found.undetectable, side='above')} ({found.norm.upper()} norm). "
+        "The limit on undetectable lies is the liars' share of the records times twice the bound. Liars can also hide "
+        "larger lies in the noise of every round. Lies hidden in the noise shift the mean by at most "
+        f"{number(found.unnoticed, side='above')} on average, and Parley issues no notice about the liars.",
+        "Parley issues a notice if an owner's answers are larger than bound plus noise can explain. If all owners are "
+        f"honest, Parley issues a notice in at most one run in {1 / found.false_alarms:,.0f}.",
     ]
     if found.learner is not None:
         lines.append(
             "A lying learner chooses the model parameters in its questions. At the start of a run, swapping one "
-            f"typical person for another moves an answer by {percent(found.learner.at_start)} of the claimed "
-            "sensitivity. At the worst parameters that the audit found, swapping the same people moves an answer by "
-            f"{percent(found.learner.at_worst)}. The bound on a record holds at all parameters. An answer therefore "
-            "never moves by more than the claimed sensitivity, and the promised ε remains valid."
+            f"typical person for another changes an answer by {percent(found.learner.at_start)} of the claimed "
+            "sensitivity. At the worst parameters that the audit found, swapping one typical person for another "
+            f"changes an answer by {percent(found.learner.at_worst)} of the claimed sensitivity. The bound on a "
+            "record's contribution is valid for all parameters. The promised ε therefore remains valid for all "
+            "parameters that the learner chooses."
         )
     return lines
 
 
 HOSTS_NOTE = (
-    "Three hosts draw shared noise that no single host may know. With two hosts, each host adds the full noise "
-    "itself. The attack used everything that a host sees, and every sum that the learner opens. From each sum, the "
+    "Three hosts draw shared noise that no single host may know. With two hosts, each host adds the full noise. "
+    "The attack used everything that a host sees, and every sum that the learner opens. From each sum, the "
     "attack subtracted the host's own numbers, in the combination that leaves the smallest remainder. Until a sum is "
     "opened, its shares must look uniformly random."
 )
 LIMITS_NOTE = (
-    "A small lower bound on ε does not prove privacy. Proofs show that the noise suffices for every pair of tables "
-    "(docs/guarantee.md). The audit did not test questions outside training, the timing of answers, or whether the "
-    "daemon knows that it is being audited."
+    "A small lower bound on ε does not prove privacy. The proofs in docs/guarantee.md show that the noise is large "
+    "enough for every pair of tables. The audit did not test questions outside training or the timing of answers. The "
+    "audit did not test whether the daemon behaves differently during an audit."
 )
-TABLES_NOTE = "The tables are synthetic, contain no real record and have their own ledgers."
+TABLES_NOTE = "The audited tables are synthetic, contain no real record and have separate ledgers."
 
 
 def served_rows(verdict: ServedVerdict) -> list[list[str]]:
@@ -277,35 +282,35 @@ def served_sentences(verdict: ServedVerdict) -> list[str]:
     tables = "one table" if verdict.tables == 1 else f"{verdict.tables} tables"
     findings = [
         first,
-        f"{verdict.guesses.places} coin flips chose the records in {tables}. The attack used the "
-        f"answers to {counted(verdict.rounds, 'question')} to guess {verdict.guesses.made} of the coin flips. At "
-        f"{verdict.confidence:.0%} confidence, the true ε is at least the value in the table."
+        f"{verdict.guesses.places} coin flips chose the records in {tables}. The attack guessed "
+        f"{verdict.guesses.made} of the coin flips from the answers to {counted(verdict.rounds, 'question')}. At "
+        f"{verdict.confidence:.0%} confidence, the true ε is at least the lower bound in the table."
         + (
             ""
             if verdict.lower_bound > 0
-            else " There are too few coin flips, or the budget is too small, to prove anything; use more tables."
+            else " The audit has too few coin flips, or too small a budget, to prove anything; use more audit tables."
         ),
     ]
     if verdict.noise is None:
         findings.append("No two answers differ only by noise, so the audit could not check the noise distribution.")
     else:
         findings.append(
-            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. At most "
-            f"one audit in {1 / FALSE_ALARM:,.0f} rejects honest noise. A noise scale below "
-            f"{verdict.noise.noticed:.0%} of the claimed scale would have been noticed."
+            f"{verdict.noise.numbers:,} differences between answers to the same question are pure noise. If the "
+            f"daemon adds the claimed noise, at most one audit in {1 / FALSE_ALARM:,.0f} reports wrong noise. The "
+            f"audit would have noticed a noise scale below {verdict.noise.noticed:.0%} of the claimed scale."
         )
     if verdict.repeats is None:
         findings.append("The owner draws rows in secret, so the audit could not check whether noise repeats.")
     else:
         findings.append(
-            f"The audit knows the table, so it computed the noise in {verdict.repeats.of_answers:,} answers. The audit "
-            "compared this noise with all earlier noise, at other coordinates, in other rounds and after other starts "
-            "of the daemon."
+            f"The audit made the audited tables, so it could compute the noise in {verdict.repeats.of_answers:,} "
+            "answers. The audit compared each answer's noise with all earlier noise, at other coordinates, in other "
+            "rounds and after other starts of the daemon."
         )
     if verdict.tables == 1:
         findings.append(
-            "The daemon started once, so the audit did not check for noise that repeats at every start, or check the "
-            "ledger after a restart."
+            "The daemon started once, so the audit did not check whether noise repeats at every start. The audit did "
+            "not check the ledger after a restart of the daemon."
         )
     return findings
 

@@ -15,7 +15,8 @@ from parley.privacy.events import Adjacency
 from parley.report.words.outlook import listed_names
 
 METHOD_WORDS = {
-    "curvature-moments": "estimated from curvature alone (inaccurate if a clip, a box or a kink in the loss matters)",
+    "curvature-moments": "estimated from the cost's curvature (inaccurate if clipping, parameter limits or kinks in "
+    "the loss matter)",
     "exact-moments": "computed exactly, from the algorithm's moments on the pilot",
     "pilot-run": "measured by running the algorithm on the pilot with the owners' noise",
 }
@@ -23,12 +24,12 @@ SCORING_HINT = "After training, each owner can score the model on its own held-o
 DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, however far beyond
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
-    "A plan estimates ψ from fewer runs than parley forecast, with different random draws. The plan also adds the "
-    "clipping bias that appears only on new rows. The plan's ψ and the forecast's ψ therefore differ slightly."
+    "The plan's ψ comes from fewer runs than the forecast's ψ, with different random draws. The plan's ψ also includes "
+    "the clipping bias that appears only on new rows. The plan's ψ and the forecast's ψ therefore differ slightly."
 )
 ONE_LAW_NOTE = (
-    "There is no public sample, so the plan compares its choices on one invented population. parley forecast judges "
-    "the plan's best choice on several populations."
+    "There is no public sample, so parley plan compares all choices on one simulated population. The command "
+    "parley forecast evaluates the best choice on several simulated populations."
 )
 
 
@@ -46,7 +47,7 @@ def details(result: Forecast) -> list[str]:
     lines = []
     if result.run_quartiles is not None:
         low, _, high = result.run_quartiles
-        lines.append(f"Half of all runs end with a ψ between {number(low)} and {number(high)}.")
+        lines.append(f"Half of all runs end with ψ between {number(low)} and {number(high)}.")
     rounds = result.expected.pilot.lossy_rounds
     if rounds is not None:
         lines.append(f"On average, {number(rounds.moments.answers)} of {len(rounds.names)} owners answer in a round.")
@@ -63,7 +64,7 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
     """Return the expected test cost of the joint model and of models without any owner's data."""
     zero, public = worth.baselines.zero, worth.baselines.public_sample
     by = " (boosted trees)" if worth.baselines.public_model == "boosted trees" else ""
-    alone = "" if public is None else f" and {number(public, 5)} for the public sample alone{by}"
+    alone = "" if public is None else f" and {number(public, 5)} for a model of the public sample alone{by}"
     ends = "" if interval is None else f" ({_ends(interval, 3)})"
     return (
         f"The expected test cost is {number(worth.together, 5)}{ends} for the joint model, {number(zero, 5)} for the "
@@ -110,7 +111,7 @@ def assumption(result: Forecast) -> str:
         else "estimated from the cost's curvature around its optimum"
     )
     apart = (
-        " Heterogeneity makes the joint model cost more on an owner's rows than the average of "
+        " Because of heterogeneity, the joint model's cost on some owners' rows is higher than its average of "
         f"{number(result.worth.together, 5)}."
         if law.differences.high > 0 and any(owner.together > result.worth.together for owner in result.owners)
         else ""
@@ -128,8 +129,8 @@ def better_without(result: Forecast) -> str | None:
         return None
     names = listed_names(left_out)
     return (
-        f"The joint model would be better without {names}: the small budgets of these owners add more noise than "
-        "their records are worth."
+        f"The joint model would be better without {names}. Noise for small budgets can add more error to the joint "
+        "model than the owner's records remove."
     )
 
 
@@ -153,14 +154,14 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
     """Say what to do: nothing, ask for more, or which lines to put into the terms, unless they are `written`."""
     best = proposal.best
     if best is None:
-        return "Parley cannot judge any choice of rounds, step and clip, so the terms stay as they are."
+        return "Parley could not evaluate any choice of rounds, step and clip, so the terms stay unchanged."
     if not best.relative_fitness < 0.95 * proposal.nobody:
         return (
             "At these budgets, no choice of rounds, step and clip clearly beats the zero model, which uses no owner's "
             "data. Use more records or larger budgets."
         )
     if best is proposal.choices[0]:
-        return "The terms already contain the best choice."
+        return "The terms already contain the best plan that Parley found."
     lines = ["[learning]", f'algorithm = "{best.algorithm}"']
     lines += (
         [f"horizon = {best.horizon}"]
@@ -177,7 +178,11 @@ def plan_advice(proposal: Proposal, written: bool = False) -> str:
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
-    title = "The terms file contains the best choice:" if written else "Put these lines into the terms file:"
+    title = (
+        "The terms file contains the best plan that Parley found:"
+        if written
+        else "Put these lines into the terms file:"
+    )
     return f"{title}\n  " + "\n  ".join(lines)
 
 
@@ -196,7 +201,7 @@ def unjudged_lines(proposal: Proposal) -> list[str]:
     ):
         reasons.setdefault(why, []).append(label)
     return [
-        f"Parley could not judge these choices: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
+        f"Parley could not evaluate these plans: {'; '.join(dict.fromkeys(labels))}. Reason: {why}."
         for why, labels in reasons.items()
     ]
 
@@ -218,8 +223,8 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
         if found.surely:
             return f"Larger budgets would not help: every owner that can gain for sure already gains for sure.{never}"
         return (
-            "Larger budgets would not help: every owner that can gain is already expected to gain, and the uncertainty "
-            f"does not come from the noise.{never}"
+            "Larger budgets would not help: every owner that can gain is already expected to gain. The remaining "
+            f"uncertainty does not come from the noise.{never}"
         )
     options = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
     crowd = _crowd_words(found, some, owners)
@@ -229,9 +234,9 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
             f"Joining would not be worthwhile at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
             "similar owners."
         )
-    surely = "for sure" if found.surely else "in half of the forecast's draws"
+    surely = "for sure" if found.surely else "in half of the forecast's simulated draws"
     whom = "Every owner that can gain would gain" if some else "Joining would be worthwhile"
-    return f"{whom} {surely} {', or '.join(options)}.{never}"
+    return " ".join(f"{whom} {surely} {option}." for option in options) + never
 
 
 def _way_words(remedy: Remedy, some: bool) -> str:
@@ -239,9 +244,10 @@ def _way_words(remedy: Remedy, some: bool) -> str:
     first, everybody = (_budget(each, remedy.times) for each in (remedy.first, remedy.everybody))
     way = WAY_WORDS[remedy.way]
     if some or first is None or first == everybody:
-        return f"{way} from {everybody}" if everybody is not None else f"{way} from {first}, for some owners"
-    for_all = f" (from {everybody} for all that can gain)" if everybody is not None else ""
-    return f"{way} from {first} for {listed_names(list(remedy.names))}{for_all}"
+        whom = "" if everybody is not None else ", for some owners"
+        return f"{way} at {everybody or first} or more{whom}"
+    for_all = f" (at {everybody} or more for all owners that can gain)" if everybody is not None else ""
+    return f"{way} at {first} or more for {listed_names(list(remedy.names))}{for_all}"
 
 
 def _budget(value: float | None, times: bool) -> str | None:
@@ -260,4 +266,4 @@ def _crowd_words(found: Remedies, some: bool, owners: int) -> str | None:
     first, everybody = more[0], more[-1]
     if some or first == everybody:
         return f"with {everybody:,} similar owners"
-    return f"with {first:,} similar owners for some owners and with {everybody:,} for all that can gain"
+    return f"with {first:,} similar owners for some owners and with {everybody:,} similar owners for all that can gain"

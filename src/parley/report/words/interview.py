@@ -7,29 +7,32 @@ from parley.errors import SettingError
 from parley.terms.catalogue import kinds_from_files
 
 EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
-DELTA = "δ: the probability with which the promise may fail; 0 rules out Gaussian noise"
+DELTA = "δ: the allowance for improbable outcomes that reveal more than ε (Gaussian noise needs a δ above 0)"
 PERSON = "Can a person have several rows? If yes, name the column that identifies people (empty: no)"
 PERSON_ROWS = "What is the largest number of rows to use per person?"
 FIRST_ROWS = "Parley uses each person's first rows, in file order. More rows per person need more noise for the same ε."
 HOSTS = (
-    "Three hosts can draw shared noise, which no host knows, so the model has less noise. Names of the hosts, A,B,C "
-    "(empty: each owner draws its own noise)"
+    "Three hosts can draw shared noise, which no host knows, so the model has less noise. Names of the three hosts, "
+    "such as A,B,C (empty: each owner draws its own noise)"
 )
 MISSING = (
-    "Can the table have missing cells? If yes, a second column marks the missing cells of each feature, and more noise "
-    "is needed. If no, Parley refuses a table with a missing cell"
+    "Can the table have missing cells? If yes, Parley marks the missing cells of each feature in a second column and "
+    "adds more noise. If no, Parley refuses tables with missing cells"
 )
 QUOTING_HINT = 'put a name with a comma in double quotes: "Professional, Technical",Clerical'
 SPREAD = (  # of a column
-    f"LOW,HIGH (dates as 2015-01-01) or the column's names A,B,C ({QUOTING_HINT}; empty: owners release noisy counts)"
+    f"the column's range LOW,HIGH (dates as 2015-01-01) or names A,B,C ({QUOTING_HINT}; empty: owners release noisy "
+    "counts)"
 )
 MERGE = "Do these names mean the same thing"
-DATES = "Every date in {column} can be read in several ways. How are the dates written: {ways}"
+DATES = "The dates in {column} are ambiguous. How are the dates written: {ways}"
 TWO_NAMES = "The two names in {target}, such as no,yes; the second name counts as 1"
-NOT_TWO_MESSAGE = "expected two different names, such as no,yes; the second name counts as 1"
-EVENT = "The column that says whether the event happened (1) or not (0)"
-PERIODS = "The ends of the periods, such as 30,90,365"
-EXPOSURE = "The exposure column, such as the years in which events were counted (empty: equal for all rows)"
+NOT_TWO_MESSAGE = "enter two different names, such as no,yes; the second name counts as 1"
+EVENT = "The column that is 1 if the event happened and 0 if not"
+PERIODS = "The ends of the time periods, such as 30,90,365"
+EXPOSURE = (
+    "The exposure column, such as the number of years in which events were counted (empty: the same for all rows)"
+)
 _KINDS = {
     "linear-regression": "a number, by a weighted sum of columns",
     "logistic-regression": "one of two classes, with probabilities",
@@ -55,7 +58,9 @@ def listed(text: str | None, what: str = "names") -> tuple[str, ...]:
     try:
         (words,) = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True, strict=True)
     except csv.Error:
-        raise SettingError(f"{what}: expected names separated by commas; {QUOTING_HINT}") from None
+        raise SettingError(
+            f"{what}: Parley cannot read the double quotes; separate names by commas and {QUOTING_HINT}"
+        ) from None
     return tuple(word.strip() for word in words if word.strip())
 
 

@@ -10,7 +10,7 @@ from parley.decisions.outlook.forecast import Forecast
 from parley.decisions.outlook.outlook import Interval
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.verdict import Estimate
-from parley.numerals import number
+from parley.numerals import counted, number
 from parley.privacy.events import Adjacency
 
 MAX_OWNERS_SHOWN = 9  # owners in a table, from the smallest to the largest
@@ -135,7 +135,7 @@ def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     return (
         f"Joining is expected to be worth its price for {sum(worth)} of {len(worth)} owners. For {largest.name}, with "
         f"{largest.records:,} rows, joining is{'' if worth[place] else ' not'} expected to be worth its price. The "
-        f"verdicts are {sure} join, {open_} unsure and {len(worth) - sure - open_} stay."
+        f"verdict is join for {counted(sure, 'owner')}, unsure for {open_} and stay for {len(worth) - sure - open_}."
     )
 
 
@@ -157,7 +157,7 @@ def without_anybody(chapter: Chapter) -> str:
     return (
         "For comparison, a model fitted to the public sample needs no other owner. Compared with each owner's own "
         f"model, the public model saves {share(saved)} of the error on average. The public model saves more than the "
-        f"price for {paying} of {len(chapter.owners)} owners."
+        f"price of joining for {paying} of {len(chapter.owners)} owners."
     )
 
 
@@ -181,16 +181,16 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments, no coalition is stable. Owners with many rows leave, so the noise harms the remaining "
-            "owners more, and the remaining owners leave too."
+            "Without payments, no coalition is stable. If owners with many rows leave, the noise harms the remaining "
+            "owners more, so the remaining owners leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]
     paid_to = {owner.name: owner for owner in paid.owners}[name]
     moved = (
-        f"{money(paid_to.payment)} of it to {name}"
+        f"of which {name} receives {money(paid_to.payment)}"
         if paid_to.participates
-        else f"and {name} still does not join, because its membership costs more than it is worth"
+        else f"but {name} still does not join, because joining costs more than joining is worth"
     )
     sentences.append(
         f"With contracts, {len(members)} of {count} owners join at ε = {number(members[0].epsilon, 3)} "
@@ -198,7 +198,9 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
         verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
-        sentences.append(f"The contracts bring the members {money(paid.members_gain)}, {verb} the contracts cost.")
+        sentences.append(
+            f"The contracts bring the members a gain of {money(paid.members_gain)}, {verb} the contracts cost."
+        )
     return sentences
 
 
@@ -208,8 +210,8 @@ def large_owners_sentence(chapter: Chapter) -> str:
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.forecast_to_pay or chapter.paying:
         return (
-            f"{names}: joining was expected to be worth its price for {chapter.forecast_to_pay} of the banks, and is "
-            f"worth its price for {chapter.paying}."
+            f"Of {names}, joining was expected to be worth its price for {chapter.forecast_to_pay}. Joining is worth "
+            f"its price for {chapter.paying} of the {len(chapter.owners)} banks."
         )
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (

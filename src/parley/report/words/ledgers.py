@@ -71,9 +71,9 @@ def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delt
     """Say which ledgers a release creates, with their permanent lifetime budget."""
     named = ", ".join(f"{printable(name)}.ledger" for name in names[:MAX_LEDGERS_NAMED])
     more = f", and {len(names) - MAX_LEDGERS_NAMED} more" if len(names) > MAX_LEDGERS_NAMED else ""
-    what, each = ("These ledgers", "Each has") if len(names) > 1 else ("This ledger", "It has")
+    what, each = ("these ledgers", "Each ledger") if len(names) > 1 else ("this ledger", "The ledger")
     return (
-        f"{what} will be created in {printable(folder)}: {named}{more}. {each} a lifetime budget of ε = "
+        f"Parley will create {what} in {printable(folder)}: {named}{more}. {each} will have a lifetime budget of ε = "
         f"{number(lifetime, 8)}, δ = {number(lifetime_delta, 8)}, which can never be changed."
     )
 
@@ -81,7 +81,7 @@ def made_words(names: Sequence[str], folder: str, lifetime: float, lifetime_delt
 def other_books_lines(content: dict[str, Any]) -> list[str]:
     """Say why an owner's table may have other ledgers, as stated when terms were accepted."""
     return [
-        f"Reason given for another ledger, under terms {a['terms'][:16]}…: {printable(a['other_books'])}"
+        f"Reason why the table may have another ledger (terms {a['terms'][:16]}…): {printable(a['other_books'])}"
         for a in content["agreements"]
         if a["other_books"] is not None
     ]
@@ -93,14 +93,15 @@ def units_line(content: dict[str, Any]) -> str | None:
     unknown = sum(a["protected"] is None for a in content["agreements"])
     if unknown and len(content["agreements"]) > 1:
         return (
-            f"The terms of {counted(unknown, 'agreement')} are not in the folder of accepted terms. The sums of ε "
-            "apply to a person only if all terms identify people by the same column (privacy.person)."
+            f"The terms of {counted(unknown, 'agreement')} are not in the folder of accepted terms. The sum of ε "
+            "over all agreements applies to one person only if all terms identify people by the same column "
+            "(privacy.person)."
         )
     if len(units) < 2:
         return None
     return (
-        f"The agreements protect different units ({'; '.join(sorted(units))}). The sums of ε apply to a person only "
-        "if every agreement identifies people by the same column."
+        f"The agreements protect different units ({'; '.join(sorted(units))}). The sum of ε over all agreements "
+        "applies to one person only if every agreement identifies people by the same column (privacy.person)."
     )
 
 
@@ -130,8 +131,8 @@ def lifetime_line(content: dict[str, Any]) -> str:
     )
     if lifetime["delta"] > 0:
         sentence += (
-            f" The reserved δ is {number(reserved['delta'], side='above')}; "
-            f"the lifetime δ is {number(lifetime['delta'])}."
+            f" The reserved δ is {number(reserved['delta'], side='above')} of the lifetime δ of "
+            f"{number(lifetime['delta'])}."
         )
     return sentence
 
@@ -164,7 +165,7 @@ def proposal_line(facts: dict[str, Any]) -> str:
     """Say who proposed terms, with which key, and when."""
     names = printable(", ".join(facts["proposed_by"]), 80)
     when = facts["received"].replace("T", " ")[:16]
-    return f"Proposed by {names} with the key {facts['key'][:16]}… at {when} UTC: {state_line(facts)}."
+    return f"Proposed by {names} with the key {facts['key'][:16]}… at {when} UTC. State: {state_line(facts)}."
 
 
 def proposal_rows(content: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -22,8 +22,9 @@ MEMBERS_ROWS_NOTE = (
     "the findings on the owner's own machine."
 )
 NOT_TRIED_NOTE = (
-    "The audit did not attack the answers of the rounds (parley audit TERMS does). The audit also did not test rows "
-    "other than the given rows, or several rows of one person together. An attack that finds nothing proves nothing."
+    "The audit did not attack the answers of the rounds (parley audit TERMS attacks them). The audit also did not "
+    "test rows other than the given rows, or several rows of one person together. An attack that finds nothing proves "
+    "nothing."
 )
 
 
@@ -60,17 +61,17 @@ def of_this_model(audit: ModelAudit) -> list[str]:
     """Explain how to read that table."""
     sentences = [
         "The audit compares each area under the curve (AUC) with the same attack's AUC on other models (mean and 90% "
-        "range). The other models were trained on other random halves of the rows. In both cases, members are rows "
-        "that the audited model was trained on. The attack in the last row of the table uses only features and "
-        "targets, and no model. An AUC is a sign of membership, though not a proof, only if it exceeds both the 90% "
-        "range and the AUC in the last row.",
-        "ε does not bound the AUC, because members and others may follow different distributions. A difference between "
-        "distributions is a property of the groups, not of any single row.",
+        "range). The other models were trained on other random halves of the rows. For every model, members are the "
+        "rows that the audited model was trained on. The attack in the last row of the table uses only features and "
+        "targets, and no model. An AUC is a sign of membership only if it exceeds both the 90% range and the AUC in "
+        "the last row. Even a high AUC does not prove membership.",
+        "ε does not bound the AUC, because members and other rows may follow different distributions. A difference "
+        "between distributions is a property of the groups, not of any single row.",
     ]
     if audit.shadow_records < audit.records:
         sentences.append(
-            f"The attacks were trained on models of {audit.shadow_records:,} rows. The audited model was trained on "
-            f"{audit.records:,} rows, so the attacks may say little about this model."
+            f"The attacks learned from models that were trained on {audit.shadow_records:,} rows. The audited model "
+            f"was trained on {audit.records:,} rows, so the attacks may say little about the audited model."
         )
     return sentences
 
@@ -95,19 +96,20 @@ def headline(audit: ModelAudit) -> str:
             f"Broken: {trained} reveals more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
         )
     aside = (
-        f" The audited model was trained on {audit.records:,} rows, so the finding says nothing about this model."
+        f" The audited model was trained on {audit.records:,} rows, so the finding says nothing about the audited "
+        "model."
         if smaller
         else ""
     )
     if membership.claimed_epsilon is None:
-        models = f"models of {records} rows, fitted without noise,"
+        models = f"models that were fitted to {records} rows without noise"
         leaks = f"{models.capitalize()} reveal" if best.low > 0.5 else f"No attack on {models} revealed"
-        whom = f" to someone who knows all rows except {audit.members}" if audit.shadow_records > audit.members else ""
+        whom = f", to someone who knows all but {audit.members} rows," if audit.shadow_records > audit.members else ""
         known = f"(area under the curve {best.value:.2f}; guessing: 0.50)"
-        return f"{leaks}{whom} who was in their table {known}. Nothing was claimed.{aside}"
-    where = f" on models of {records} rows" if smaller else ""
+        return f"{leaks}{whom} who was in their table {known}. No ε was claimed.{aside}"
+    where = f" on models that were trained on {records} rows" if smaller else ""
     return (
-        f"No attack{where} learned more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
+        f"No attack{where} revealed more about who was in the table than ε = {membership.claimed_epsilon:g} allows."
         f"{aside}"
     )
 
@@ -117,10 +119,10 @@ def learned(audit: ModelAudit) -> list[str]:
     membership, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
-        f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above another row {best.auc.value:.0%} of "
-        f"the time (guessing: 50%). The attack finds {best.hits.value:.2%} of the members at a false-alarm rate of "
-        f"{RARE_ALARM_RATE:.1%}.",
-        f"On the audited model itself, the attacks reach an AUC of {min(audit.areas.values()):.2f} to "
+        f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above a non-member {best.auc.value:.0%} "
+        f"of the time (guessing: 50%). The strongest attack finds {best.hits.value:.2%} of the members at a "
+        f"false-alarm rate of {RARE_ALARM_RATE:.1%}.",
+        f"On the audited model, the attacks have AUCs of {min(audit.areas.values()):.2f} to "
         f"{max(audit.areas.values()):.2f}.",
     ]
     if membership.claimed_epsilon is not None:
@@ -136,22 +138,22 @@ def tried(audit: ModelAudit) -> list[str]:
     """Say what was tried."""
     membership = audit.membership
     how = (
-        "at minimum cost and without noise, because no terms were given"
+        "to the lowest training cost and without noise, because no terms were given"
         if membership.claimed_epsilon is None
-        else f"under the terms with their noise. In this training, {audit.owner} was the only owner, so that no other "
-        "owner's rows hide its rows"
+        else f"under the terms with the agreed noise. {audit.owner} was the only owner in the training of shadow "
+        f"models, so no other owner's rows hid the rows of {audit.owner}"
     )
     return [
         f"The audit mixed {audit.members} rows of the table with {audit.others} rows that could have been in the "
-        f"table. {membership.shadows} shadow models were trained on random halves of the mixed rows{_filled(audit)}, "
-        f"{how}. Three attacks learned from the shadow models how a model behaves on its training rows and on other "
-        f"rows. A second set of models served to choose thresholds. The attacks then ran on a third set of "
-        f"{membership.targets} models.",
+        f"table. The audit trained {membership.shadows} shadow models on random halves of the mixed "
+        f"rows{_filled(audit)}, {how}. Three attacks learned from the shadow models how a model behaves on its "
+        "training rows and on other rows. The audit chose the attacks' thresholds on a second set of models. The "
+        f"attacks then ran on a third set of {membership.targets} models.",
         "Two attacks use a likelihood ratio for each row (LiRA, Carlini et al. 2022). One likelihood attack uses "
-        "models trained with and without the row. The other likelihood attack uses only models trained without the "
-        "row. The third attack has one attack model per class (Shokri et al. 2017).",
-        "The audit ran the same attacks on the audited model. An attack on a single model gives no confidence level, "
-        "because the results for the model's rows depend on each other.",
+        "models trained with and without the attacked row. The other likelihood attack uses only models trained "
+        "without the attacked row. The third attack has one attack model per class (Shokri et al. 2017).",
+        "The audit also ran the three attacks on the audited model. An attack on a single model gives no confidence "
+        "level, because the results for the model's rows depend on each other.",
     ]
 
 
@@ -166,7 +168,7 @@ def _filled(audit: ModelAudit) -> str:
 def claim(found: Membership) -> str:
     """Return what was promised."""
     if found.claimed_epsilon is None:
-        return "Nothing was claimed"
+        return "No ε was claimed"
     delta = f", δ = {found.delta:g}" if found.delta else ""
     return f"ε = {found.claimed_epsilon:g}{delta} ({found.adjacency})"
 
@@ -178,7 +180,7 @@ def promised(found: Membership) -> str:
     factor = number(math.exp(min(found.claimed_epsilon, 700)), side="above")
     extra = f", plus {found.delta:g}" if found.delta else ""
     return (
-        "Suppose that chance decides which of two rows is in the table, as it did for the models that the audit "
-        f"trained. At {claim(found)}, an attack's hit rate is then at most {factor} times its false-alarm rate{extra}, "
+        "Suppose that chance decides which of two rows is in the table, as for the models that the audit trained. "
+        f"At {claim(found)}, an attack's hit rate is then at most {factor} times its false-alarm rate{extra}, "
         "at every threshold. ε does not limit how well an attack separates rows of different distributions."
     )

@@ -16,16 +16,17 @@ INTERPOLATION_NOTE = (
 )
 
 VALUES_NOTE = (
-    "Value is the amount of money that one unit less test cost is worth to an owner. Privacy cost is what each unit of "
-    "ε costs the owner, in the same currency. Only the owner knows its value and its privacy cost."
+    "An owner's value is what a reduction of the test cost by 1 is worth to the owner, in money. An owner's privacy "
+    "cost is what each unit of ε costs the owner, in the same currency. Only the owner knows its value and its "
+    "privacy cost."
 )
 VALUES_SHARED_NOTE = (
-    "Value and privacy cost are part of the terms, so everyone with the file can read both numbers. A new value or "
-    "privacy cost needs a new agreement, whose release is debited again."
+    "Value and privacy cost are part of the terms, so everyone with the terms file can read both numbers. A new value "
+    "or privacy cost needs a new agreement, whose release costs budget again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
-TRUTHFUL = "Contracts (c) and truthful payments (t), for this quality or better"
-BREAK_EVEN_TITLE = "If all owners join at the budgets in the terms"
+TRUTHFUL = "Contracts (c) and truthful payments (t), for the target ψ or better"
+BREAK_EVEN_TITLE = "What each owner saves if all owners join at the budgets in the terms"
 
 
 def headline(result: Negotiation) -> str:
@@ -44,7 +45,7 @@ def wishes_title(result: Negotiation) -> str:
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
     """Return a table of what each owner would choose, what that is worth to it, and what it lacks."""
-    rows = [["owner", "prefers ε", "gain in test cost", "worth to it", "privacy costs it", "lacks"]]
+    rows = [["owner", "prefers ε", "test cost saved", "worth to it", "privacy costs it", "lacks"]]
     for wish in result.wishes():
         money = [number(each, 3) for each in (wish.worth, wish.privacy_cost)]
         rows.append(
@@ -80,10 +81,10 @@ def moves(result: Negotiation) -> list[str]:
         better = (
             f"More owners{hosts} or larger budgets of the other owners could help by reducing the noise. Without any "
             f"noise, the joint model would be worth {number(top.most, 3)} to {top.name}, so {top.name} can gain only "
-            f"if its privacy cost is below {number(top.most, 3)}."
+            f"if its total privacy cost is below {number(top.most, 3)}."
             if top.most > 0
-            else "Without any noise the joint model would not be better either, so these terms leave nothing to gain. "
-            "parley plan searches for better terms."
+            else "Even without any noise, the joint model would not be better, so these terms leave nothing to gain. "
+            "Run parley plan to search for better terms."
         )
         sentences.append(f"At these budgets, joining does not improve the model of {who}{more}. {better}")
     if willing and len(willing) < len(wishes):
@@ -93,14 +94,14 @@ def moves(result: Negotiation) -> list[str]:
         )
     return [
         *sentences,
-        "To see which payments would bring owners in, use parley negotiate TERMS --target 0.01 (the relative fitness "
-        "that you want).",
+        "To find payments that would persuade owners to join, run parley negotiate TERMS --target 0.01 (the relative "
+        "fitness that you want).",
     ]
 
 
 def break_even_rows(found: Sequence[BreakEven]) -> list[list[str]]:
     """Return a table of what joining saves each owner at the terms' budgets, and from which value on it pays."""
-    rows = [["owner", "ε", "saves in test cost", "without noise", "value that pays*"]]
+    rows = [["owner", "ε", "test cost saved", "without noise", "value that pays*"]]
     for each in found:
         pays = "none" if each.value is None else number(each.value, 3)
         rows.append([each.name, number(each.epsilon), number(each.gain, 3), number(each.most, 3), pays])
@@ -112,13 +113,13 @@ def break_even_line(found: Sequence[BreakEven]) -> str:
     pays = [each.value for each in found if each.value is not None]
     if not pays:
         return (
-            "At these budgets, joining saves no owner anything, so joining is not worthwhile at any value. parley "
-            "forecast names terms that would help, if any."
+            "At these budgets, joining lowers no owner's test cost, so joining is not worthwhile at any value. Run "
+            "parley forecast to see whether larger budgets or more owners would help."
         )
     least = f"{min(pays):.2g}"
     return (
-        "* Joining is worthwhile for an owner if its value is at least this multiple of its total privacy cost. The "
-        f"smallest multiple in the table is {least}. To try joining, state a privacy cost of 1 and a value of "
+        "* Joining is worthwhile for an owner if its value is at least the listed multiple of its total privacy cost. "
+        f"The smallest multiple in the table is {least}. To try joining, state a privacy cost of 1 and a value of "
         f"{2 * float(least):.2g}."
     )
 
@@ -132,7 +133,7 @@ def title(result: Negotiation) -> str:
 def owner_rows(result: Negotiation) -> list[list[str]]:
     """Return a table of who joins, with which budget and payoff."""
     paid = result.target is not None
-    rows = [["owner", "joins", "budget ε", "gain in test cost", *(["payment"] if paid else []), "payoff"]]
+    rows = [["owner", "joins", "budget ε", "test cost saved", *(["payment"] if paid else []), "payoff"]]
     for owner in result.owners:
         money = [number(owner.payment)] if paid else []
         joins = "yes" if owner.participates else "stays out"
@@ -152,7 +153,10 @@ def prices(result: Negotiation) -> list[str]:
             sentences[0] += f" A single price of {price} for each unit of ε would cost the learner {more}."
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
-        sentences.append(f"Price of privacy: the owners lose {lost} of the gain that they could have without noise.")
+        sentences.append(
+            f"Price of privacy: because of noise, the owners lose {lost} of the gain that they would have without "
+            "noise."
+        )
     return sentences
 
 
@@ -183,20 +187,21 @@ def truthful_lines(result: Negotiation) -> list[str]:
     if offer.relative_fitness is None:
         return ["Under truthful payments, no owner joins at the stated costs, and no owner is paid."]
     psi, spend = number(offer.relative_fitness), number(offer.deal.spend)
-    beside = "No contracts lead to a stable coalition at this ψ"
+    beside = f"No contracts lead to a stable coalition at ψ = {psi}"
     if offer.contracts is not None:
         beside = f"Contracts cost {number(offer.contracts.spend)} if the stated costs are true"
     return [
-        f"Truthful payments reach ψ = {psi} and cost the learner {spend} in total. {beside}.",
-        "With truthful payments, no owner gains by stating a false cost, whatever the others state, and no truthful "
-        "owner loses. Both statements hold for gains that are interpolated between budgets.",
-        "The terms that parley negotiate writes contain the budgets in column ε (t). Forecast the new terms before "
-        "signing: real gains may be smaller.",
-        "A negative payment is a fee. An owner pays a fee if the model is worth more to the owner than its stated cost "
-        "plus its payoff (t). With contracts, a member may also join without payment and choose another budget. "
-        "Truthful payments offer each owner at most one budget.",
+        f"With truthful payments, the joint model has ψ = {psi}, and the learner pays {spend} in total. {beside}.",
+        "With truthful payments, no owner gains by stating a false cost, whatever other owners state. An owner that "
+        "states its true cost never loses. The guarantees of truthful payments assume gains that are interpolated "
+        "between budgets.",
+        "The terms that parley negotiate writes contain the budgets in column ε (t). Run parley forecast on the new "
+        "terms before signing, because real gains may be smaller.",
+        "A negative payment is a fee that the owner pays. An owner pays a fee if the model is worth more to the owner "
+        "than its stated cost plus its payoff (t). With contracts, a member may also join without payment and choose "
+        "another budget. Truthful payments offer each owner at most one budget.",
         "Truthful payments assume that values are known, that costs do not depend on the rows, and that owners do not "
-        "agree on false statements.",
+        "collude.",
     ]
 
 

@@ -7,12 +7,12 @@ from parley.numerals import counted, number
 from parley.terms import Terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
-TITLE = "The same terms, rounds and clip with each kind of noise"
+TITLE = "Forecasts for the same terms, rounds and clip with each kind of noise"
 SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the same
 KIND_LABELS = {
     "each_owner": "each owner's own",
     "shared": "shared (3 hosts)",
-    "two_hosts": "one from each of two hosts",
+    "two_hosts": "from each of two hosts",
     "distributed": "in owners' shares",
 }
 
@@ -22,8 +22,8 @@ def invented_line(terms: Terms) -> str | None:
     if tuple(host.name for host in terms.hosts) != UNNAMED_HOSTS:
         return None
     return (
-        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders. Enter the real names before anyone accepts the "
-        f"terms. Shared noise needs a δ above 0; the terms have δ = {number(terms.privacy.delta)}."
+        f"The hosts {', '.join(UNNAMED_HOSTS)} are placeholders. Enter the hosts' real names before anyone accepts "
+        f"the terms. Shared noise needs a δ above 0. The terms have δ = {number(terms.privacy.delta)}."
     )
 
 
@@ -45,11 +45,11 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
     own, shared = noise["each_owner"], noise[hosts_draw]
     if own is None or shared is None:
         why = noise["missing"][hosts_draw if shared is None else "each_owner"]
-        return f"One kind of noise cannot be compared: {why}."
+        return f"Parley could not compare the kinds of noise: {why}."
     times = own["relative_fitness"] / shared["relative_fitness"] if shared["relative_fitness"] > 0 else float("inf")
     if abs(times - 1) < SAME_FITNESS_TOLERANCE:
         return (
-            "Under these terms, it hardly matters where the noise is drawn. Rounds, step and clip matter more than the "
+            "Under these terms, it hardly matters who draws the noise. Rounds, step and clip matter more than the "
             "kind of noise (parley plan)."
         )
     if not times > 1:
@@ -58,7 +58,9 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
             "is better under these terms."
         )
     before, after = (_gaining(kind) for kind in (own, shared))
-    hosts = "" if hosted else '. For shared noise, name three hosts (or two) and set privacy.noise = "shared"'
+    hosts = (
+        "" if hosted else '. For shared noise, list three hosts (or two) in the terms and set privacy.noise = "shared"'
+    )
     if not after:
         return (
             f"No owner is expected to gain by joining, with either kind of noise. Shared noise makes ψ "
@@ -67,8 +69,8 @@ def decision(noise: Mapping[str, Any], agreed: str) -> str:
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "none", f"{after} of {len(shared['gains'])}"
         return f"Owners expected to gain: {few} with each owner's own noise, {all_of} with shared noise{hosts}."
-    gaining = f"{after} of {len(shared['gains'])} {'is' if after == 1 else 'are'} expected to gain with either kind"
-    return f"Shared noise makes ψ {number(times, 3)} times smaller; {gaining}{hosts}."
+    gaining = f"{after} of {counted(len(shared['gains']), 'owner')} {'is' if after == 1 else 'are'} expected to gain"
+    return f"Shared noise makes ψ {number(times, 3)} times smaller. With either kind of noise, {gaining}{hosts}."
 
 
 def _gaining(kind: Mapping[str, Any]) -> int:
@@ -84,11 +86,11 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return two if plan["hosts"] else []
     best = shared["best"]
     if best is None:
-        return ["Parley chose no plan with shared noise, because Parley could not judge any of these plans."]
+        return ["Parley chose no plan with shared noise, because Parley could not evaluate any plan with shared noise."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
-        f"The best choice with three hosts and shared noise is {best['algorithm']}, {best['mechanism']} noise at "
+        f"The best plan with three hosts and shared noise is {best['algorithm']}, {best['mechanism']} noise at "
         f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}, with ψ = "
         f"{number(best['relative_fitness'])}.",
         *(
@@ -106,18 +108,18 @@ def two_hosts(owners: int) -> str:
     if owners == 2:
         return (
             "For two owners, two hosts would not reduce the noise, because each host adds as much noise as three hosts "
-            "add together. If the owners' ε differ (or their rows, if the unit of privacy is an owner), two hosts "
-            "would even increase the noise."
+            "add together. If the owners' ε differ (or their numbers of rows, if the unit of privacy is an owner), "
+            "two hosts would even increase the noise."
         )
     return (
-        f"Two hosts add noise with twice the variance of three hosts' noise. If {owners} equal owners each add noise, "
-        f"the variance is {number(owners / 2)} times that of two hosts. The factor is smaller if the owners' ε differ."
+        f"Two hosts add noise with twice the variance of three hosts' noise. If {owners} owners with equal ε each add "
+        f"noise, the variance is {number(owners / 2)} times that of two hosts (less if the owners' ε differ)."
     )
 
 
 def preferences_title(result: Mapping[str, Any]) -> str:
     """Return the title of the table of preferences."""
-    return f"One budget ε for all ({result['adjacency']}): what each owner accepts"
+    return f"Common ε that each owner prefers and accepts ({result['adjacency']})"
 
 
 def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
@@ -135,14 +137,14 @@ def weakest_link(result: Mapping[str, Any]) -> list[str]:
     if result["equilibria"] is not None:
         low, high = (number(end) for end in result["equilibria"])
         sentences.append(
-            f"Every common ε from {low} to {high} is an equilibrium for these members. The largest ε is best for all "
-            "members."
+            f"Every common ε from {low} to {high} is an equilibrium for the members of the coalition. Of all "
+            f"equilibria, ε = {high} is best for all members."
         )
     coalition = result["best_coalition"]
     names, epsilon = ", ".join(coalition["owners"]), number(coalition["epsilon"])
     sentences.append(
-        f"If the smallest ε that any member prefers applies to all members, the test cost is lowest with {names} at ε "
-        f"= {epsilon}."
+        f"If the smallest ε that any member prefers applies to all members, the test cost is lowest for the "
+        f"coalition {names} at ε = {epsilon}."
     )
     if result["members_gain"] is not None and result["spend"] > 0:
         verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"

@@ -53,11 +53,11 @@ def _who_stays_out(outlook: Outlook) -> str:
     first = [owner.name for owner in out if owner.verdict == "stay"]
     then = [owner.name for owner in out if owner.verdict != "stay"]
     if not first:
-        return f" The other owners gain more without {listed_names(then)}." if then else ""
+        return f" The joining owners gain more without {listed_names(then)}." if then else ""
     stays = "gains too little and stays out" if len(first) == 1 else "gain too little and stay out"
-    so = "so does" if len(then) == 1 else "so do"
-    follow = f"; without {'it' if len(first) == 1 else 'them'}, {so} {listed_names(then)}" if then else ""
-    return f" {listed_names(first)} {stays}{follow}."
+    if_first = f"If {listed_names(first)} {'stays' if len(first) == 1 else 'stay'} out"
+    follow = f" {if_first}, {listed_names(then)} {'stays' if len(then) == 1 else 'stay'} out too." if then else ""
+    return f" {listed_names(first)} {stays}.{follow}"
 
 
 def _average_gain(members: Sequence[OwnerOutlook]) -> str:
@@ -65,14 +65,14 @@ def _average_gain(members: Sequence[OwnerOutlook]) -> str:
     if not gain > 0:
         return "Expected average gain: none"
     share = f"{number(100 * gain / alone, 2)}% of the test error" if alone > 0 else ""
-    return f"Expected average gain {share} ({number(gain, 2)} of {number(alone, 3)})"
+    return f"Expected average gain: {share} ({number(gain, 2)} of {number(alone, 3)})"
 
 
 def inside_hint(outlook: Outlook, file: str = "TERMS") -> str | None:
     """Return the command that tells an owner more if the verdict is open, else None."""
     if len(outlook.names) < 2 or outlook.consortium.verdict != "unsure":
         return None
-    return f"An owner can learn more from its own rows: parley forecast {file} --inside TABLE --owner NAME"
+    return f"An owner can get a verdict from its own rows: parley forecast {file} --inside TABLE --owner NAME"
 
 
 def gain_rows(outlook: Outlook) -> list[list[str]]:
@@ -116,8 +116,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
 
     owner = view.owner
     interval = interval_text(owner.gain.low, owner.gain.high)
-    gain = f"joining is expected to save {number(owner.gain.mean)} per row (90%: {interval})"
-    price = f", of which {number(owner.price)} pays for privacy (privacy_cost / value)" if owner.price else ""
+    gain = f"joining is expected to save {number(owner.gain.mean)} per row (90% interval: {interval})"
+    price = f", of which {number(owner.price)} covers the cost of privacy (privacy_cost / value)" if owner.price else ""
     required = f"the required {number(view.least)}{price}"
     advice = {
         "join": f"Join: {gain}. In at least {SURE_SHARE:.0%} of simulated draws, joining saves more than {required}.",
@@ -135,7 +135,8 @@ def inside_sentences(view: "InsideView") -> list[str]:
         return [
             advice,
             "There is no public sample, so the estimate assumes that all owners' rows are alike. If the rows differ, "
-            "joining saves less. After training, a score shows how much joining really saves (parley score).",
+            "joining saves less than estimated. After training, a score shows how much joining really saves (parley "
+            "score).",
             *sentences[1:],
         ]
     if view.law.differs:
@@ -144,7 +145,10 @@ def inside_sentences(view: "InsideView") -> list[str]:
             "comes from another population, the forecast for the joint model may be wrong.",
             *sentences,
         ]
-    same = f"The owner's rows show no difference from the public sample (p = {number(view.law.p_value)}; {level})."
+    same = (
+        f"The owner's rows show no significant difference from the public sample (p = {number(view.law.p_value)}; "
+        f"{level})."
+    )
     return [advice, same, *sentences[1:]]
 
 
@@ -156,7 +160,7 @@ COUNTED_VERDICTS: dict[Verdict, str] = {
 }
 FITNESS_NOTE = "ψ = 0.05 means a training cost about 5% above that of the model without privacy."
 QUICK_ESTIMATE_NOTE = (
-    "The figures are a quick estimate from the last full forecast. A full forecast starts when you pause."
+    "The figures are a quick estimate from the last full forecast. A full forecast starts when you stop editing."
 )
 
 

@@ -24,7 +24,7 @@ PSI_COMMENT = (
 
 def head_lines(made: Draft) -> list[str]:
     """Return the comments for the top of the file."""
-    lines = ["Terms for joint learning. docs/terms.md explains every key.", *made.said]
+    lines = ["Terms for joint learning. docs/terms.md explains every key in this file.", *made.said]
     if made.proposal is not None:
         lines += [planned_line(made.proposal), *unjudged_lines(made.proposal)]
     return lines
@@ -35,12 +35,12 @@ def planned_line(proposal: Proposal) -> str:
     best = proposal.best
     if best is None:
         return (
-            "NOT planned: Parley could not judge any choice of rounds, step and clip. The terms contain defaults, "
-            "whose quality is unknown."
+            "NOT planned: Parley could not evaluate any choice of rounds, step and clip. The terms contain defaults, "
+            "and the quality of the resulting model is unknown."
         )
     return (
         f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
-        "from the best model without privacy; 0 is best). After a change, run parley plan again."
+        "from the best model without privacy; 0 is best). After a change to the terms, run parley plan again."
     )
 
 
@@ -53,7 +53,7 @@ def lifetime_line(made: Draft) -> str:
     """Say what the lifetime budget in the next commands means."""
     epsilon, room = max(part.epsilon for part in made.terms.owners), _room(made.terms)
     first = "Simulate first. " if made.terms.owners[0].data is not None else ""
-    holds = "covers exactly these terms' ε, so it allows one release"
+    holds = "covers exactly these terms' ε, so the budget allows only one release"
     if room:
         holds = (
             f"covers these terms' ε = {epsilon:g} and {room * epsilon:g} more. The extra ε allows owners to measure "
@@ -88,7 +88,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
     )
     learned = planned if scales else first
     steps = [
-        f"parley forecast {learned}  # who gains, before any data moves",
+        f"parley forecast {learned}  # who gains, before training",
         f"parley forecast {learned} --inside {table} --owner {name}  # from our own rows: should we join?",
     ]
     steps = steps if terms.task == PREDICTION else []
@@ -102,7 +102,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         ]
     if scales:
         stats_command = (
-            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # owners add noise; debited"
+            f"parley column-stats {first} --ledgers ledgers {budget} --write {ready}  # noisy statistics; debited"
         )
         plan_command = f"parley plan {ready} --write {planned}  # how best to spend the remaining budget"
         steps = [stats_command, plan_command, *steps]
@@ -134,8 +134,8 @@ def with_hosts(made: Draft) -> list[str]:
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
-        f"Shared noise gives a better model. The same command with --hosts {names} writes terms with shared noise. "
-        "Any three hosts are suitable if no two of them would collude."
+        f"Shared noise is expected to give a better model. The same command with --hosts {names} writes terms with "
+        "shared noise. Any three hosts are suitable if no two of them would collude."
     ]
 
 
@@ -150,7 +150,7 @@ def columns_line(tried: Sequence[Tried]) -> str:
     line += f" Alternatives: {', '.join(judged)}." if judged else ""
     line += f" Not judged: {', '.join(unjudged)}." if unjudged else ""
     if any(each.proposal is not None and each.compared < taken.compared for each in others):
-        line += " Some alternatives seem better, but the difference is within the public sample's error."
+        line += " Some alternatives seem better, but the difference is within the public sample's sampling error."
     better = [each.way.label for each in others if each.judged is not None and each.judged < taken.cost]
     return line + "".join(
         f" --kind {kind} chooses a model with a lower expected cost, but Parley cannot forecast the model's worth to "

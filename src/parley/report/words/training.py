@@ -44,7 +44,7 @@ def clip_line(result: Result) -> str | None:
     return (
         f"Up to {percent(most)} of an owner's records are clipped: at the final model their gradients are scaled down "
         "to privacy.clip. Clipping biases the model away from clipped records. A larger privacy.clip clips fewer "
-        "records but needs more noise; parley plan weighs bias against noise."
+        "records but needs more noise. Run parley plan to balance bias and noise."
     )
 
 
@@ -78,7 +78,9 @@ def ring_line(result: Result, name: str) -> str:
     """Say what the owner `name` spent, and how to judge the model if it has held-out rows."""
     own = next(owner for owner in result.owners if owner.name == name)
     spent_words = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
-    spent_words += "The other owners do not share what they spent. Each owner gave the answers that the terms ask for."
+    spent_words += (
+        "The other owners do not report how much budget they spent. Each owner gave all answers that the terms require."
+    )
     if not result.terms.held_out_rows(name):
         return spent_words
     return (
@@ -93,8 +95,8 @@ def aborted_line(result: Result) -> str | None:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
     return (
-        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. The budget of "
-        "an aborted round is spent."
+        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. The budget "
+        "of an aborted round remains spent."
     )
 
 
@@ -106,7 +108,7 @@ def notice_lines(result: Result) -> list[str]:
         "which table."
         for each in result.notices
     ]
-    rate = f"If all owners are honest, Parley names an owner in at most one run in {1 / FALSE_ALARMS:,.0f}."
+    rate = f"If all owners are honest, Parley issues a notice in at most one run in {1 / FALSE_ALARMS:,.0f}."
     return [*lines, rate] if lines else []
 
 
@@ -134,10 +136,10 @@ def outcome_line(content: Mapping[str, Any]) -> str:
     """Say how far a run's model is from the one without privacy, from the JSON of `parley train`."""
     fitness, runs = content.get("relative_fitness"), content.get("replicates", 1)
     if fitness is None:
-        return str(content.get("relative_fitness_undefined") or "Relative fitness is not known.")
+        return str(content.get("relative_fitness_undefined") or "The relative fitness is not known.")
     fitness_words = f"The relative fitness is ψ = {number(fitness['mean'])}"
     return (
-        f"{fitness_words}; half of the {runs} runs ended between {number(fitness['q25'])} and "
+        f"{fitness_words}. Half of the {runs} runs ended between {number(fitness['q25'])} and "
         + (f"{number(fitness['q75'])}.")
         if runs > 1
         else f"{fitness_words}, in one run."
@@ -212,7 +214,8 @@ def stable_line(result: Result) -> str | None:
     if not result.terms.studied:
         return None
     drawn = (
-        " Owners draw records in secret, but no amplification is claimed: every record counts in every answer."
+        " Owners draw records in secret, but Parley claims no privacy amplification: the stated ε assumes every "
+        "record in every answer."
         if result.terms.learning.poisson
         else ""
     )
@@ -244,13 +247,13 @@ def interval_line(result: Result) -> str:
     """Say what the intervals cover."""
     sure = result.model.posterior_
     words = (
-        "Intervals account for the noise and for sampling, not for clipped records (docs/fedinfer.md)."
+        "Intervals account for the noise and for sampling, but not for clipped records (docs/fedinfer.md)."
         + _clip_words(result)
     )
     drowned = (
-        " The noise hides the moments in at least one direction, so Parley regularised the moments. Regularisation "
-        "pulls the model towards 0 in such a hidden direction, and the intervals mean little there. A constant and one "
-        "column per category name always cause a hidden direction, because these columns add up to the constant."
+        " The noise hides the moments in at least one direction, so Parley regularised the moments. In a "
+        "hidden direction, regularisation pulls the model towards 0, and the intervals are unreliable. A constant and "
+        "one column per category name always cause a hidden direction, because the columns add up to the constant."
     )
     return words + (drowned if sure is not None and sure.repaired else "")
 
@@ -264,14 +267,18 @@ def _clip_words(result: Result) -> str:
     sentence = (
         f" At most {percent(max(shares))} of an owner's records were clipped."
         if shares
-        else f" Some records may have been clipped to {number(clip)}."
+        else f" Some records may have been clipped to norm {number(clip)}."
     )
     if free is None:
-        return sentence + " With bounds for every column, Parley could compute a clip that clips no record."
+        return (
+            sentence
+            + " With bounds for every column, Parley could compute a value of privacy.clip that clips no record."
+        )
     largest = number(free.value, 3, side="above")
     return (
-        sentence + f" Within the columns' bounds no record's norm exceeds {largest}. Without privacy.clip no record is "
-        "clipped, but the answers need more noise."
+        sentence
+        + f" Within the columns' bounds, no record has a norm above {largest}. Without privacy.clip, no record "
+        "is clipped, but the answers need more noise."
     )
 
 
@@ -293,7 +300,7 @@ def score_rows(scores: Scores) -> Rows:
 
 
 MAX_OWNERS_PRINTED = 6  # owners whose accounts are printed
-NOTHING_NEW_NOTE = "Nothing new was spent, because all answers were already stored"
+NOTHING_NEW_NOTE = "No new budget was spent, because all answers were already stored"
 
 
 def foreseen_words(found: Worth) -> str:
@@ -320,7 +327,7 @@ def release_lines(
     written = ", ".join(str(file) for file in (*files, *ledgers)) or "nothing"
     left = {owner.name: owner.ledger for owner in owners if isinstance(owner.ledger, Ledger)}
     spent = "; ".join(
-        f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, lifetime budget left "
+        f"{outcome.name} ε = {number(outcome.epsilon_spent, side='above')}, remaining lifetime ε = "
         f"{number(left[outcome.name].lifetime[0] - left[outcome.name].reserved[0], side='below')}"
         for outcome in result.owners[:MAX_OWNERS_PRINTED]
         if outcome.name in left
@@ -334,7 +341,7 @@ def release_lines(
         f"Written: {written}",
         f"{f'{NOTHING_NEW_NOTE}. Spent before' if repeated else 'Spent'}: {spent}{more}",
         "The model was not saved. The same command with --save model.json writes the model from stored answers, at no "
-        "cost."
+        "privacy cost."
         if model is None
         else f"Next: {judged}",
     ]

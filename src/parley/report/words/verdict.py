@@ -13,7 +13,7 @@ OWN_MODEL_WORDS = {
     "linear": "a linear model on its own rows",
     "linear and trees": "a linear model and trees on its own rows",
     "boosted trees": "boosted trees on its own rows",
-    "the public fit": "the public sample's fit",
+    "the public fit": "the model fitted to the public sample",
 }
 WAY_LABELS = {
     "joint": "joint model",
@@ -25,7 +25,7 @@ WAY_LABELS = {
 
 COMPARISON_NOTE = (
     "The owner's own model (alone) and its personal model come from the same procedure (parley refine). The owner's "
-    "own model starts from the public sample's fit, if there is a public sample."
+    "own model starts from the model fitted to the public sample, if there is a public sample."
 )
 
 
@@ -46,9 +46,9 @@ def verdict_rows(verdict: Verdict) -> list[list[str]]:
 
 
 SAME_PEOPLE_WARNING = (
-    "Rows are held out one by one, so a person with several rows can be in both training and scoring. The "
-    "overlap of people makes every model look better than it is. The effect is strongest for models fitted to the "
-    "owner's rows. For new people, joining may save more than these figures show."
+    "Rows are held out one by one, so a person with several rows can be in both training and scoring. If "
+    "people are in both training and scoring, every model looks better than it is. The overestimate is largest for "
+    "models fitted to the owner's rows. For new people, joining may save more than these figures show."
 )
 
 
@@ -63,7 +63,8 @@ def explained(verdict: Verdict) -> list[str]:
             )
     if "recall_at_1_percent" in verdict.together:
         lines.append(
-            "Recall at 1 percent is the share of all rows with label 1 that are among the 1% with the highest scores."
+            "Recall at 1 percent is the share of all rows with label 1 that are among the 1% of rows with the highest "
+            "scores."
         )
     if verdict.target_range is not None:
         low, high = (number(end) for end in verdict.target_range)
@@ -91,7 +92,7 @@ def headline(verdict: Verdict) -> str:
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
             f"Joining makes no significant difference on {verdict.owner}'s own rows. With and without the "
-            f"other owners, this owner's model is {own}. Joining saves {_interval(gain)} per row "
+            f"other owners, {verdict.owner}'s best model is {own}. Joining saves {_interval(gain)} per row "
             f"(90% interval).{_few(verdict)}"
         )
     sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be due to chance."
@@ -151,10 +152,15 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     ridge = f"fitted to its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
     kept = how.kept
     trees = ", plus trees trained on its own rows" if kept.get("trees", 0.0) > 0 else ""
-    own = f", {kept['own']:.0%} of the way to trees trained on its own rows alone" if kept.get("own", 0.0) > 0 else ""
-    back = f", {kept['alone']:.0%} of the way to its own model" if kept.get("alone", 0.0) > 0 else ""
+    own = (
+        f", moved {kept['own']:.0%} of the way to trees trained on its own rows alone"
+        if kept.get("own", 0.0) > 0
+        else ""
+    )
+    back = f", moved {kept['alone']:.0%} of the way to its own model" if kept.get("alone", 0.0) > 0 else ""
     return (
-        f"{owner}'s personal model is {ridge}{trees}{own}{back}. The cross-validated cost is {number(unit * how.loss)}."
+        f"{owner}'s personal model is {ridge}{trees}{own}{back}. The personal model's cross-validated cost is "
+        f"{number(unit * how.loss)}."
     )
 
 
@@ -170,7 +176,11 @@ def _usual(verdict: Verdict) -> str:
 
 
 def _few(verdict: Verdict) -> str:
-    return f" The verdict uses only {counted(verdict.rows, 'row')}." if verdict.rows < FEW_HELD_OUT_ROWS else ""
+    return (
+        f" The verdict is based on only {counted(verdict.rows, 'held-out row')}."
+        if verdict.rows < FEW_HELD_OUT_ROWS
+        else ""
+    )
 
 
 def owners_scores(scores: Sequence[Mapping[str, Any]], rows_per_person: int) -> tuple[dict[str, Any], list[Estimate]]:

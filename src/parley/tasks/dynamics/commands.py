@@ -159,8 +159,8 @@ def _together(terms: Terms, options: RunOptions) -> Sheet:
         identified = result.identified()
     except DataError as error:
         raise DataError(
-            f"the noise is too large to identify the plant ({error}). The release is kept; use more trajectories or a "
-            "larger budget"
+            f"the noise is too large to identify the plant ({error}). Parley keeps the release; next time, use more "
+            "trajectories or a larger budget"
         ) from None
     kind = "Released, debited." if result.released else f"A simulation: nothing was released. {KEEP_INSIDE_NOTE}"
     model, plant = PlantModel.expect(terms.model), identified.plant

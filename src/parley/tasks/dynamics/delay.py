@@ -73,8 +73,8 @@ def trajectories(
         x, u = np.asarray(x, dtype=float), np.asarray(u, dtype=float)
         if x.ndim != 2 or u.ndim != 2 or len(x) != len(u):
             raise DataError(
-                f"trajectory {number}: states {x.shape} and inputs {u.shape} must be [samples, n] and [samples, m] of "
-                f"equal length"
+                f"trajectory {number}: expected states [samples, n] and inputs [samples, m] of equal length, found "
+                f"shapes {x.shape} and {u.shape}"
             )
         if not (np.isfinite(x).all() and np.isfinite(u).all()):
             raise DataError(
@@ -83,7 +83,9 @@ def trajectories(
             )
         checked.append((x, u))
     if len({(x.shape[1], u.shape[1]) for x, u in checked}) != 1:
-        raise DataError("the trajectories have different numbers of states or inputs")
+        raise DataError(
+            "the trajectories have different numbers of states or inputs; give all trajectories the same columns"
+        )
     return checked
 
 
@@ -238,8 +240,8 @@ def continuous(A_d: Floats, period: float) -> Floats:
         logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
     if not np.abs(expm(logarithm) - A_d).max() <= MAX_LOGARITHM_ERROR * np.abs(A_d).max():
         raise DataError(
-            "the sampled plant has no logarithm that can be computed, so its continuous-time dynamics cannot be "
-            "determined: sample faster, or keep fewer modes (`rank`)"
+            "Parley cannot compute the logarithm of the sampled plant's matrix, so the continuous-time dynamics are "
+            "unknown: sample faster, or keep fewer modes (`rank`)"
         )
     return logarithm / period
 

@@ -64,7 +64,7 @@ class Plant:
         """Return the checked plant, with one delay for all inputs or one for each."""
         a, b = np.atleast_2d(np.asarray(A, dtype=float)), np.atleast_2d(np.asarray(B, dtype=float))
         if a.ndim != 2 or a.shape[0] != a.shape[1] or b.shape[0] != a.shape[0]:
-            raise SettingError(f"A is {a.shape} and B is {b.shape}: expected [n, n] and [n, m]")
+            raise SettingError(f"A and B have the shapes {a.shape} and {b.shape}: expected [n, n] and [n, m]")
         delays = np.broadcast_to(np.asarray(delay, dtype=float), (b.shape[1],))
         if not (np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(delays).all() and (delays >= 0).all()):
             raise SettingError("the plant's matrices must be finite, and its delays must be finite and not negative")
@@ -114,7 +114,7 @@ class Plant:
         """Return the exact states [samples * substeps + 1, n] under `inputs` [samples, m]; earlier inputs are zero."""
         u = np.asarray(inputs, dtype=float)
         if u.ndim != 2 or u.shape[1] != self.B.shape[1]:
-            raise SettingError(f"inputs are {u.shape}: expected [samples, {self.B.shape[1]}]")
+            raise SettingError(f"inputs have the shape {u.shape}: expected [samples, {self.B.shape[1]}]")
         powers, blocks = self.within(whole(substeps, "substeps"))
         history = np.concatenate([np.zeros((self.lags, u.shape[1])), u])
         states = np.empty((len(u) * substeps + 1, len(self.A)))

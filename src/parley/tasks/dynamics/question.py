@@ -52,7 +52,7 @@ class TrajectoryPreparation(Preparation):
         """Return one record per trajectory, in the order in which they begin; the first `samples` samples count."""
         source = open_table(table)
         if source.streams:
-            raise DataError(f"{name}: a streamed table cannot be split into trajectories; give one file")
+            raise DataError(f"{name}: a folder of Parquet files cannot be split into trajectories; give one file")
         columns = [*self.features, self.model.trajectory]
         require_columns(source.example, columns, name)
         records = self.records(source.frame(columns), name)

@@ -88,7 +88,7 @@ def forecast_plant(terms: Terms, pilot: Table | None) -> PlantForecast:
         )
     setup = resolve(terms)
     if not isinstance(setup.preparation, TrajectoryPreparation):
-        raise SettingError("forecast: expected terms for a plant")
+        raise SettingError("forecast: expected terms for a plant, kind = 'delayed-dynamics'")
     records = setup.preparation.records(read_table(pilot), "pilot")
     noise = aggregation_of(terms).noise(setup)
     i, j = np.triu_indices(round((np.sqrt(8 * setup.preparation.width + 1) - 1) / 2))

@@ -52,7 +52,7 @@ class PlantModel(Model):
         if not isinstance(content.get("trajectory"), str):
             return {"target": "trajectory", **content}  # the missing key is said, and no other
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|a plant has no target or features; list its columns as states and inputs")
+            raise ValueError("target|a plant has no target or features; list the plant's columns as states and inputs")
         return {**content, "target": content["trajectory"]}
 
     def check(self) -> None:

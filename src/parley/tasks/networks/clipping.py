@@ -299,7 +299,7 @@ def _exact(module: Module, losses: Losses, row: tuple[int, ...]) -> Module:
     if losses not in SLOPES:
         raise GuaranteeError(
             f"loss: expected one of {', '.join(each.__name__ for each in SLOPES)} for a release. Other losses may mix "
-            f"records; use one of these losses, {STUDY_HINT}"
+            f"records; use one of the listed losses, {STUDY_HINT}"
         )
     require_row_axes(made, row)
     return made

@@ -32,7 +32,7 @@ class CorrelatedSGDRules(NetworkSGDRules):
                 "noise with"
             )
         if learning.horizon > MAX_STEPS:
-            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} with correlated-sgd")
+            raise ValueError(f"horizon|expected at most {MAX_STEPS:,} rounds with correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
                 "straggler|expected 'wait' or 'stop' with correlated-sgd: an owner that misses a round leaves noise "

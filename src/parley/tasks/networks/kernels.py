@@ -51,7 +51,7 @@ def require_device(device: str) -> str:
     """Return the device if it is a CPU or a visible NVIDIA GPU; refuse others (SettingError)."""
     kind, _, place = device.partition(":")
     if device != "cpu" and (kind != "cuda" or (place and not place.isdigit())):
-        raise SettingError(f"device = {device!r}: expected cpu, cuda or cuda:0")
+        raise SettingError(f"device = {device!r}: expected cpu, cuda, or cuda with a number such as cuda:0")
     if kind == "cuda" and int(place or 0) >= torch.cuda.device_count():
         raise SettingError(
             f"device = {device!r}: expected a GPU that PyTorch finds; GPUs found: {torch.cuda.device_count()}"

@@ -144,7 +144,7 @@ def _row_axes(layer: Module) -> int:
 def require_parameters(module: Module) -> None:
     """Refuse a module without parameters, or with parameters other than float32."""
     if not any(True for _ in module.parameters()):
-        raise SettingError("network: expected a module with parameters to learn")
+        raise SettingError("network: expected a module with trainable parameters")
     for name, parameter in module.named_parameters():
         if parameter.dtype != torch.float32:
             raise GuaranteeError(f"network: parameter {name} is {parameter.dtype}; expected torch.float32")
@@ -243,7 +243,7 @@ def _linear(layer: Module) -> Modules:
 
 def _convolution(layer: Module) -> Modules:
     if layer.groups != 1 or layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-        raise _UnlistedError("expected no groups, and a padding of zeros")
+        raise _UnlistedError("expected groups=1, padding_mode='zeros' and numbers as padding")
     settings = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     return [type(layer)(*settings, bias=layer.bias is not None)]
 
@@ -262,7 +262,7 @@ def _averaged(layer: Module) -> Modules:
 
 def _global_average(layer: Module) -> Modules:
     if layer.output_size not in (1, (1,), (1, 1)):
-        raise _UnlistedError("expected an output size of 1")
+        raise _UnlistedError("expected output_size=1")
     return [Averaged()]
 
 

@@ -139,7 +139,7 @@ def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Met
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
+        raise ModelError("model.holdout: no held-out row has a target, so no row can be scored")
     return int(np.count_nonzero(held_out.present)), held_out_metrics(
         agreement.setup.preparation, held_out, model.theta_
     )

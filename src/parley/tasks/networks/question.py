@@ -167,7 +167,7 @@ class NetworkGradientQuestion(Question):
         check_parameter(query.arrays["theta"], (*replicates, self.parameters))
 
     def exact(self, query: NetworkGradientQuery, tables: Tables) -> Floats:
-        raise GuaranteeError("network-gradient: owners draw their records in secret; a draw needs a seed")
+        raise GuaranteeError("network-gradient: owners draw records in secret; call bounded() with the seed of a draw")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if self.draws and len(seed) < 32:

@@ -64,7 +64,7 @@ class StablePlan:
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError(
-                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw protects no record"
+                "batches = 1: expected at least 2; with 1 batch every record is drawn, so sampling adds no privacy"
             )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")

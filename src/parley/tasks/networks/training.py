@@ -91,7 +91,7 @@ class NetworkPlan:
         check_steps(self.optimiser, self.decay)
         if whole(self.batches, "batches") < 2:
             raise SettingError(
-                "batches = 1: expected at least 2; otherwise every record is drawn, and the draw protects no record"
+                "batches = 1: expected at least 2; with 1 batch every record is drawn, so sampling adds no privacy"
             )
         if not LEAST_CLIP <= self.clip <= MOST_CLIP:
             raise SettingError(f"clip = {self.clip!r}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
@@ -106,9 +106,15 @@ class NetworkPlan:
         if self.noise not in ("independent", "correlated"):
             raise SettingError(f"noise = {self.noise!r}: expected 'independent' or 'correlated'")
         if self.noise == "correlated" and self.mechanism != "gaussian":
-            raise SettingError("noise = 'correlated': needs mechanism = 'gaussian', the only one with a privacy proof")
+            raise SettingError(
+                "noise = 'correlated': needs mechanism = 'gaussian', the only mechanism with a privacy proof for this "
+                "noise"
+            )
         if self.noise == "correlated" and self.steps > MAX_STEPS:
-            raise SettingError(f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps with correlated noise")
+            raise SettingError(
+                f"epochs = {self.epochs}: expected at most {MAX_STEPS:,} steps (epochs x batches) with correlated "
+                f"noise, found {self.steps:,}"
+            )
 
     @property
     def steps(self) -> int:

@@ -44,7 +44,9 @@ def load_training_checkpoint(path: Path, agreement: str, start: State) -> State:
     if not blob.startswith(FORMAT) or hashlib.sha256(content).digest() != check:
         raise SettingError(f"{path}: expected an unchanged checkpoint of a network; restore the run's checkpoint")
     if content[:64] != agreement.encode():
-        raise SettingError(f"{path}: this checkpoint belongs to another run, with other rows, network or plan")
+        raise SettingError(
+            f"{path}: this checkpoint belongs to another run, with other rows, network or plan; choose another file"
+        )
     with np.load(io.BytesIO(content[64:]), allow_pickle=False) as held:
         memory = {name: held[f"memory/{name}"] for name in start.memory}
         return State(int(held["round"]), held["theta"], memory)

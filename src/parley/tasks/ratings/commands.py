@@ -108,7 +108,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 def forecast_ratings(terms: Terms, pilot: Path | None) -> Sheet:
     """Refuse: no forecast of items exists yet."""
     raise SettingError(
-        "ratings: forecasts of ratings are not available yet; parley train without --ledgers simulates the training"
+        "ratings: forecasts of ratings are not available yet; simulate the training with parley train without --ledgers"
     )
 
 
@@ -152,7 +152,7 @@ def recommend_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Recommend the best items that one of the owner's own users has not rated.
+    """For one of the owner's users, recommend the unrated items with the highest expected ratings.
 
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and
     kept nowhere: the model holds items alone. What this prints tells of the user's ratings: it is for that user, and

@@ -107,7 +107,9 @@ def measured(
 ) -> ItemsResult:
     """Return a study's result with its errors on held-out ratings, and the first model's worth to each owner."""
     if result.released:
-        raise GuaranteeError("a release cannot be evaluated here on private ratings; each owner can run parley score")
+        raise GuaranteeError(
+            "Parley does not evaluate a release on owners' private ratings; each owner can run parley score"
+        )
     owners_items, errors = [], list[list[Floats]]()
     for place, owner in enumerate(owners):
         progress(place, len(owners))
@@ -172,7 +174,7 @@ class ItemsWorth:
         ):  # one owner has nobody to learn from: it releases for others
             return None
         return (
-            "every owner is expected to learn better item factors alone. With this noise, the ratings of all "
+            "every owner is expected to learn better item factors alone. With the terms' noise, the ratings of all "
             f"{everybody:,} users are worth about as much as those of {number(self.heard, 2, 'above')} users without "
             f"noise. The smallest owner, {printable(name)}, has {self.users[name]:,} users"
         )

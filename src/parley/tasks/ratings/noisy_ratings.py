@@ -106,7 +106,7 @@ def learn_from_noisy(
 def _party(terms: Terms, preparation: RatingPreparation, owner: Owner, several: int) -> Party:
     tables = preparation.designs(owner.table, terms, owner.name)
     if not len(tables[0].values):
-        raise DataError(f"{owner.name}: no ratings of listed items remain to learn from")
+        raise DataError(f"{owner.name}: no ratings of listed items remain for training")
     return Party(owner.name, *tables, terms.owner(owner.name).epsilon / several)
 
 

@@ -297,7 +297,7 @@ class RatingPreparation(Preparation):
         """Return all rows of the columns in use."""
         source = open_table(table)
         if source.streams:
-            raise DataError(f"{name}: a streamed table cannot be split into users; give one file")
+            raise DataError(f"{name}: a folder of Parquet files cannot be split into users; give one file")
         model = self.model
         columns = [model.user, model.item, model.target, *([] if person is None else [person])]
         require_columns(source.example, columns, name)

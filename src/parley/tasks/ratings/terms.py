@@ -101,7 +101,8 @@ class RatingsModel(Model):
             raise ValueError(f"radius|expected at most {LARGEST_ITEM:g}, the largest norm of an item's factors")
         if self.regularisation is not None and not self.regularisation > 0:
             raise ValueError(
-                "regularisation|expected a number above 0; otherwise a user with few ratings has no factors"
+                "regularisation|expected a number above 0; otherwise a user's few ratings may not determine the user's "
+                "factors"
             )
 
     def check_terms(self, terms: CheckableTerms) -> None:
@@ -138,7 +139,7 @@ class RatingsModel(Model):
                 "privacy.noise|expected 'each-owner' and no shared_records, because the mechanism changes the ratings"
             )
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
-            raise ValueError("privacy.rating_scale|not allowed with 'hide', which has neither noise nor ε")
+            raise ValueError("privacy.rating_scale|not allowed with mechanism = 'hide', which has neither noise nor ε")
         if privacy.person is not None and privacy.rating_scale == "published":
             raise ValueError(
                 "privacy.person|not allowed with rating_scale = 'published', whose guarantee is known only for single "

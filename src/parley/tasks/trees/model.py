@@ -136,7 +136,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     agreement = owner.prepare(terms)
     held_out = placed_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: no held-out row has a target, so there is nothing to score on")
+        raise ModelError("model.holdout: no held-out row has a target, so no row can be scored")
     silent = terms.changed(
         only=[owner.name],
         owners={owner.name: {"epsilon": NOISELESS_EPSILON}},

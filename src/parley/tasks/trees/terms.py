@@ -62,10 +62,10 @@ class TreesModel(Model):
         if not self.classifies and (self.target not in self.bounds or self.target in self.categories):
             raise ValueError(
                 f"bounds.{self.target}|expected [low, high] of the target; values outside are clipped, and the range "
-                "sets the default limit of errors"
+                "sets the default of privacy.clip"
             )
         if self.depth == 2 and len(self.features or ()) < 2:
-            raise ValueError("depth|expected 1 for trees of a single column")
+            raise ValueError("depth|expected 1, because a tree of depth 2 needs two features")
 
     def check_terms(self, terms: CheckableTerms) -> None:
         """Refuse settings that have no meaning, or no proof yet, for boosted trees."""
@@ -78,7 +78,9 @@ class TreesModel(Model):
             if getattr(privacy, key) is not None:
                 raise ValueError(f"privacy.{key}|not allowed for boosted trees")
         if self.classifies and privacy.clip is not None:
-            raise ValueError("privacy.clip|not allowed for boosted-classification: errors are at most 1 anyway")
+            raise ValueError(
+                "privacy.clip|not allowed for boosted-classification, because errors are at most 1 in absolute value"
+            )
         min_trees = 1 + len(self.features or ())
         if learning.horizon < min_trees:
             raise ValueError(

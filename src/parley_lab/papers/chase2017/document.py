@@ -14,8 +14,8 @@ from parley_lab.papers.runner import show
 DOCUMENT = Document(
     "chase2017",
     (
-        Exhibit("table", "1", "accuracy by total ε: the small network", "tables:table", data="mnist.npz"),
-        Exhibit("table", "2", "accuracy by total ε: the large network", "tables:table", data="mnist.npz"),
+        Exhibit("table", "1", "accuracy by ε: the small network", "tables:table", data="mnist.npz"),
+        Exhibit("table", "2", "accuracy by ε: the large network", "tables:table", data="mnist.npz"),
     ),
     findings=("What it says", ("published", "ours")),
     title="Private collaborative neural network learning (Chase et al., 2017), as A quotes it",

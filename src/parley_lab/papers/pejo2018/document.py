@@ -33,7 +33,7 @@ DOCUMENT = Document(
     (
         PUBLISHED_EXHIBIT,
         PRIVATE_EXHIBIT,
-        _figure("3", "alone and together, over ratios of users", "size_ratios"),
+        _figure("3", "alone and together, over ratios of users, on 1M", "size_ratios"),
         _figure("4", "the smaller owner of 1:4, whose partner has no privacy", "unconcerned_partner"),
         _figure("5", "two owners alike, each with its own p", "both_concerned", "game", "discount", "prior"),
         Exhibit("table", "3", "how much unbounded DP inflates a matrix", "exhibits:expansion", data=RATINGS_FILES),

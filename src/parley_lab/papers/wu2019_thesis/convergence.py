@@ -60,7 +60,16 @@ def shown(printed: bool, word: str, progress: Progress) -> Shown:
     if not printed:
         parts.append("The thesis calls the equilibrium unique; the last column refutes it for the utility game.")
     content = {
-        "panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]
+        "panels": [
+            {
+                "figure": p.figure,
+                "game": p.game,
+                "sizes": p.sizes,
+                "ends": p.ends.tolist(),
+                "ends_as_printed": q.ends.tolist(),
+            }
+            for p, q in zip(panels, panels if printed else convergence(printed=True), strict=True)
+        ]
     }
     drawn = [(f"{p.figure}: {p.game}", p.paths[:-1], [f"n = {size:,}" for size in p.sizes]) for p in panels]
     return Shown(content, parts, (drawn,))

@@ -3,6 +3,9 @@
 from parley_lab.papers.printed import Printed, pictures
 from parley_lab.papers.wu2019.document import DOCUMENT as WU
 
+GAME_NOTE = (
+    "T prints no parameters, and its scale upside down: both ours; by the printed scale everybody gives the least"
+)
 CHAPTER_3 = (2, 3, 4, 5, 6, 8, 7, 9, 10, 11)  # its figures are W's, in this order
 
 
@@ -38,7 +41,7 @@ PRINTED = (
     *pictures({"figure 4.1": "who answers which queries"}),
     Printed(
         "figure 4.2",
-        "T prints no parameters: ours",
+        GAME_NOTE,
         "leakage compensation: payoff, and budgets that converge",
         "--figure payoffs --figure convergence",
         "comparisons:leakage",
@@ -47,7 +50,7 @@ PRINTED = (
     ),
     Printed(
         "figure 4.3",
-        "T prints no parameters: ours; from the lowest budgets nobody moves, a second equilibrium",
+        f"{GAME_NOTE}; from the lowest budgets (0.01, ours; T has ε ≥ 0) nobody moves, a second equilibrium",
         "utility compensation: utility, and budgets that converge",
         "--figure payoffs --figure convergence",
         "comparisons:utility",

@@ -13,7 +13,9 @@ from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.validate import Floats
 from parley_lab.papers.document import Shown
 from parley_lab.papers.records import Comparison, Reading, Relation
+from parley_lab.papers.zawacki2024.delayed_control import START
 from parley_lab.papers.zawacki2024.federated_inference import FIGURES, METHODS
+from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES
 from parley_lab.papers.zawacki2024.stable_noise import SCALES, loss
 
 Content = Mapping[str, Any]
@@ -23,6 +25,8 @@ STABLE_ALPHA = 1.999
 AT_DELTA = 1e-5
 MAX_FOUND_ERROR = 0.01  # mean squared error below which a series is found: one thousandth of guessing zero
 TOLERANCE_POINTS = 1.5  # points of accuracy
+HALFWAY_SLOPE, HALFWAY_SOURCE = -0.75, "ours: halfway to a logarithm"
+PRINTED_GAINS = {0.5: 2.95, 1.0: 0.89, 3.0: 0.33}  # table 4.2: by how many percent accuracy rises, by epsilon
 
 
 def _figure(shown: Mapping[str, Shown]) -> Content:
@@ -83,12 +87,10 @@ def pure(shown: Mapping[str, Shown]) -> list[Comparison]:
         ]
         lines.append(Comparison(f"α = {alpha}: log-log slope at large scales", -1.0, slopes[0], 0.05, GRID_SOURCE))
         what = f"α = {alpha}: log-log slope at small scales, where the Laplace law has -1"
-        lines.append(Comparison(what, -0.75, slopes[1], 0.0, GRID_SOURCE, Relation.AT_LEAST))
+        lines.append(Comparison(what, HALFWAY_SLOPE, slopes[1], 0.0, HALFWAY_SOURCE, Relation.AT_LEAST))
         slope = float(np.polyfit(np.log(SCALES[:5]), np.log(every[:5]), 1)[0])
-        source = "ours: halfway to a logarithm"
-        lines.append(
-            Comparison(f"{what}, all coordinates", -0.75, slope, 0.0, source, Relation.AT_LEAST, Reading.SOUND)
-        )
+        every_way, limit = f"{what}, all coordinates", (HALFWAY_SLOPE, slope, 0.0, HALFWAY_SOURCE)
+        lines.append(Comparison(every_way, *limit, Relation.AT_LEAST, Reading.SOUND))
     return lines
 
 
@@ -231,31 +233,37 @@ def networks(shown: Mapping[str, Shown]) -> list[Comparison]:
 
 
 def advantage(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Table 4.2: what alpha = 1.999 adds at a printed epsilon, and at an equal sound one."""
+    """Table 4.2: by how many percent accuracy rises with alpha = 1.999 at a printed epsilon; and in points, whether it
+    rises at an equal sound one."""
     content, lines = _table(shown), list[Comparison]()
+    trials_by_source = {"published": PUBLISHED_TABLES["4.1"].trials, "kept": content["kept"]["trials"]}
     rows = [entry for entry in content["rows"] if entry["published_epsilon"] is not None]
     for gaussian in (entry for entry in rows if entry["alpha"] == 2):
         stable = next(
             each for each in rows if each["alpha"] != 2 and each["published_epsilon"] == gaussian["published_epsilon"]
         )
-        spread = 2 * hypot(*(each[f"{who}_deviation"] for each in (gaussian, stable) for who in ("published", "kept")))
+        errors = [_gain(gaussian, stable, *each)[1] for each in trials_by_source.items()]
         lines.append(
             Comparison(
-                f"printed ε = {gaussian['published_epsilon']:g}: points that α = {STABLE_ALPHA:g} adds",
-                stable["published"] - gaussian["published"],
-                stable["kept"] - gaussian["kept"],
-                spread,
-                "two deviations of single runs, Z's and ours",
+                f"printed ε = {gaussian['published_epsilon']:g}: % by which α = {STABLE_ALPHA:g} raises accuracy",
+                PRINTED_GAINS[gaussian["published_epsilon"]],
+                _gain(gaussian, stable, "kept", trials_by_source["kept"])[0],
+                2 * hypot(*errors),
+                "two standard errors, Z's and ours",
             )
         )
     (equal,) = content["equal_sound_epsilon"]
-    what, error = (
-        f"equal sound ε, scale {equal['scale']:g}: points that α = {STABLE_ALPHA:g} adds",
-        equal["standard_error"],
-    )
-    source = "more than two standard errors of ours"
-    added = equal["stable"] - equal["gaussian"]
-    return [*lines, Comparison(what, 2 * error, added, 0.0, source, Relation.AT_LEAST, Reading.SOUND)]
+    what = f"equal sound ε, scale {equal['scale']:g}: points that α = {STABLE_ALPHA:g} adds"
+    added, spread = equal["stable"] - equal["gaussian"], 2 * equal["standard_error"]
+    source = "two standard errors of ours"
+    return [*lines, Comparison(what, 0.0, added, spread, source, Relation.AT_LEAST, Reading.SOUND)]
+
+
+def _gain(gaussian: Content, stable: Content, source: str, trials: int) -> tuple[float, float]:
+    """(by how many percent accuracy rises from one row to the other, the standard error of that), of so many trials."""
+    ratio = stable[source] / gaussian[source]
+    deviation = hypot(stable[f"{source}_deviation"], ratio * gaussian[f"{source}_deviation"]) / gaussian[source]
+    return 100 * (ratio - 1), 100 * deviation / math.sqrt(trials)
 
 
 def _table(shown: Mapping[str, Shown]) -> Content:
@@ -276,14 +284,15 @@ def descent(shown: Mapping[str, Shown]) -> list[Comparison]:
 
 
 def recovered(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Figure 6.6: the series is found."""
-    first, *others = (_median(name, each, Relation.AT_MOST) for name, each in _figure(shown)["errors"].items())
-    return [first, *(replace(each, reading=Reading.BESIDE) for each in others)]
+    """Figure 6.6: whether other attacks than Z's descent find the series."""
+    found = (_median(name, each, Relation.AT_MOST) for name, each in _figure(shown)["errors"].items())
+    return [replace(each, reading=Reading.BESIDE) for each in found]
 
 
 def protected(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Figure 6.7: with noise it is not."""
-    return [_median(name, each, Relation.AT_LEAST) for name, each in _figure(shown)["errors"].items()]
+    """Figure 6.7: with noise of Z's ratio it is not found; beside it, with noise that has an epsilon."""
+    first, *others = (_median(name, each, Relation.AT_LEAST) for name, each in _figure(shown)["errors"].items())
+    return [first, *(replace(each, reading=Reading.BESIDE) for each in others)]
 
 
 def _median(name: str, errors: Sequence[float], relation: Relation) -> Comparison:
@@ -293,7 +302,7 @@ def _median(name: str, errors: Sequence[float], relation: Relation) -> Compariso
 
 
 def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Figures 8.2 to 8.8: where methods end, beside the printed accuracies, the optimum and each other."""
+    """Figures 8.2 to 8.8: where methods end, beside the printed accuracies, our optimum and each other."""
     content, lines = _figure(shown), list[Comparison]()
     figure = FIGURES[content["figure"]]
     ends = {each["method"]: each for each in content["at_its_budgets"]}
@@ -307,27 +316,25 @@ def accuracies(shown: Mapping[str, Shown]) -> list[Comparison]:
     for name, printed in figure.published.items():
         lines.append(Comparison(f"{name}: accuracy, %", printed, ends[name]["accuracy"], *near(name)))
     if figure.number in ("8.2", "8.3", "8.5"):
-        lines.append(Comparison("FedInfer: accuracy, the optimum's", best, infers, *near("FedInfer")))
+        lines.append(Comparison("FedInfer: points below our optimum", 0.0, best - infers, *near("FedInfer")))
     for name in (each.name for each in METHODS if not each.infers):
         away = best - ends[name]["accuracy"]
         if figure.number == "8.2":
-            lines.append(Comparison(f"{name}: points below the optimum", 0.0, away, *near(name)))
+            lines.append(Comparison(f"{name}: points below our optimum", 0.0, away, *near(name)))
         if figure.number == "8.5":
-            lines.append(
-                Comparison(f"{name}: points below the optimum", TOLERANCE_POINTS, away, 0.0, "ours", Relation.AT_LEAST)
-            )
+            what = f"{name}: points below our optimum"
+            lines.append(Comparison(what, TOLERANCE_POINTS, away, 0.0, "ours", Relation.AT_LEAST))
         if figure.number in ("8.6", "8.7"):
             what = f"FedInfer less {name}, points"
             lines.append(Comparison(what, 0.0, infers - ends[name]["accuracy"], 0.0, "as printed", Relation.AT_LEAST))
     if figure.number == "8.2":
         first = next(mean for name, _, mean in next(iter(shown.values())).drawn[0] if name == "FedInfer")[0]
-        lines.append(
-            Comparison("FedInfer after one step: accuracy, the optimum's", best, float(first), *near("FedInfer"))
-        )
+        what = "FedInfer after one step: points below our optimum"
+        lines.append(Comparison(what, 0.0, best - float(first), *near("FedInfer")))
     for each in content["by_owner"]:
-        what = f"{each['method']}: accuracy, the unit a client's whole answer, %"
-        drawn = float(figure.published.get(each["method"], best))
-        lines.append(Comparison(what, drawn, each["accuracy"], reading=Reading.BESIDE))
+        if each["method"] in figure.published:
+            what = f"{each['method']}: accuracy, the unit a client's whole answer, %"
+            lines.append(Comparison(what, figure.published[each["method"]], each["accuracy"], reading=Reading.BESIDE))
     if figure.number == "8.8":
         lines += _above(ends, figure.iterations)
     return lines
@@ -353,5 +360,6 @@ def feedback(shown: Mapping[str, Shown]) -> list[Comparison]:
         name = f"r = {run['delay']:g} T: |x| at the end"
         lines.append(Comparison(f"{name}, fractional", 0.05, fractional, 0.0, "ours", Relation.AT_MOST))
         if run["delay"] == 1.5:
-            lines.append(Comparison(f"{name}, truncated", 1.0, truncated, 0.0, "ours: its start", Relation.AT_LEAST))
+            start, source = float(np.linalg.norm(START)), "ours: its start"
+            lines.append(Comparison(f"{name}, truncated", start, truncated, 0.0, source, Relation.AT_LEAST))
     return lines

@@ -13,6 +13,7 @@ from parley_lab.papers.zawacki2024.settings import Trials
 
 PERIOD = 2.0
 DELAY_PERIODS = (1.0, 1.25, 1.5)  # in periods
+START = (1.0, 1.0)  # the state that feedback is to bring to 0
 SUBSTEPS = 16  # moments drawn in each period
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 0.0, PERIOD)  # Z eq. 9.76
 # Z eq. 9.79-9.81. The upper right corner of the last is printed as 1.70; e^(A T) and the integrals of (9.62, 9.63) give
@@ -50,7 +51,7 @@ def runs(samples: int = 200, horizon: int = 30, substeps: int = SUBSTEPS, seed: 
         gain = linear_quadratic(*found.plant_.at_once())
         cut = found.plant_.delayed(PERIOD * np.floor(delay))  # Z's predictive feedback for the whole part of the delay
         controlled = [
-            closed_loop(rotor, PredictiveFeedback(model, gain), [1, 1], horizon, substeps)[0]
+            closed_loop(rotor, PredictiveFeedback(model, gain), START, horizon, substeps)[0]
             for model in (found.plant_, cut)
         ]
         result.append(Run(delay, found, *controlled))

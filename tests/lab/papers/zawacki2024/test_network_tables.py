@@ -11,10 +11,11 @@ from parley.cli.app import app
 from parley.errors import SettingError
 from parley.privacy.accounting import stable_epsilon
 from parley.privacy.mechanisms.stable_law import distortion
-from parley_lab.papers.zawacki2024 import network_images, network_tables, trained_networks
+from parley_lab.papers.zawacki2024 import comparisons, network_images, network_tables, trained_networks
 from parley_lab.papers.zawacki2024.network_epsilons import NetworkEpsilons, one_dimensional, row_epsilons, sound_epsilon
 from parley_lab.papers.zawacki2024.network_images import table_images
 from parley_lab.papers.zawacki2024.published_networks import PUBLISHED_TABLES, TABLE_4_1
+from parley_lab.papers.zawacki2024.settings import Trials
 from parley_lab.papers.zawacki2024.trained_networks import Law, RowRuns, TableRuns, kept_runs, laws, trained_laws
 
 MNIST = PUBLISHED_TABLES["4.1"]
@@ -125,6 +126,22 @@ def test_what_was_kept_of_digits_comes_out_with_a_clip_of_2():
     gaussian, stable = runs.row(Law(2.0, 1.06, 1.0)), runs.row(Law(1.999, 1.06, 1.0))
     error = math.hypot(gaussian.deviation, stable.deviation) / math.sqrt(len(stable.accuracies))
     assert abs(gaussian.mean - stable.mean) < 2 * error
+
+
+def test_what_stable_noise_adds_is_relative_and_judged_by_errors_of_means(monkeypatch):
+    """Table 4.2: 2.95, 0.89 and 0.33 % follow from table 4.1; a tolerance is smaller than the effect where that is
+    large."""
+    monkeypatch.setattr(network_tables, "row_epsilons", lambda *law: NetworkEpsilons(1.0, None, 2.0))
+    monkeypatch.setattr(network_tables, "sound_epsilon", lambda *law, **more: 2.0)
+    shown = network_tables.table(Trials(), "4.1", lambda done, count: None)
+    *gains, equal = comparisons.advantage({"table-4.1": shown})
+    by_alpha = [[row.accuracy for row in TABLE_4_1 if (row.alpha == 2) == gaussian] for gaussian in (True, False)]
+    for gain, gaussian, stable in zip(gains, *by_alpha, strict=True):
+        assert gain.published == pytest.approx(100 * (stable / gaussian - 1), abs=5e-3)
+    assert [round(gain.found, 2) for gain in gains] == [4.84, 1.76, 0.94]
+    assert [round(gain.tolerance, 1) for gain in gains] == [1.1, 0.6, 0.6]
+    assert [gain.holds for gain in gains] == [False, False, True]
+    assert (equal.published, equal.holds, equal.reading) == (0.0, True, "sound")
 
 
 @pytest.mark.parametrize(

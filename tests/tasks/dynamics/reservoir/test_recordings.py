@@ -103,7 +103,7 @@ def test_recordings_are_driven_as_long_as_they_are_however_long_they_might_be(mo
 def test_a_table_without_rows_has_no_recordings(setup, tmp_path):
     none = narma(1, 1)[:0]
     assert setup.preparation.records(none, "table").shape == (0, setup.preparation.width)
-    with pytest.raises(DataError, match="promise 1 records, but the table has 0 recordings"):
+    with pytest.raises(DataError, match="state 1 records, but the table has 0 recordings"):
         train(series_terms(1, 1, 1.0), [Owner("site-0", none)])
     owner = Owner("site-0", narma(20, 1))
     model = train(series_terms(1, 20, 5.0), [owner], seed=1).model

@@ -172,7 +172,7 @@ def test_terms_that_do_not_fit_a_reservoir(section, change, words):
 def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("site-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
     said = " ".join(acceptance_summary(owner, owner.prepare(series_terms(1, RUNS, 1.0))))
-    assert "The terms promise every recording" in said
+    assert ") for every recording" in said
     assert "20 nodes" in said
     assert "m recordings, ε is m times as large, and δ grows" in said
     assert "every person" not in said
@@ -181,7 +181,7 @@ def test_the_promise_is_about_recordings(tables, tmp_path):
 
 def test_tables_that_do_not_fit(tables):
     terms = series_terms(1, RUNS, 1.0)
-    with pytest.raises(DataError, match="promise 150 records, but the table has 149"):
+    with pytest.raises(DataError, match="state 150 records, but the table has 149"):
         train(terms, [Owner("site-0", tables[0][tables[0]["run"] != "run 7"])])
     with pytest.raises(TermsError, match="parley train"):
         plan(terms)

@@ -122,7 +122,7 @@ def test_an_interrupted_run_goes_on_where_it_was_and_costs_nothing_twice(consort
     ask = ["column-stats", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
     refused = CliRunner().invoke(app, [str(each) for each in ask])
     assert isinstance(refused.exception, ParleyError)
-    assert "--resume continues it" in str(refused.exception)
+    assert "continue that run with --resume" in str(refused.exception)
     told = json.loads(typed(*ask, "--resume"))
     assert told["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     for name in "abc":

@@ -183,7 +183,7 @@ def test_as_people_type_it(typed_terms):
 def test_a_picture_of_no_known_kind_is_refused_before_anybody_is_asked(typed_terms):
     books = typed_terms.parent / "books"
     refused = run("count", typed_terms, "--ledgers", books, "--lifetime", "2", "--plot", typed_terms.parent / "c.doc")
-    assert "expected a file name that ends in" in str(refused.exception)
+    assert "choose a file name that ends in" in str(refused.exception)
     assert not books.exists()
 
 
@@ -191,9 +191,9 @@ def test_a_picture_of_no_known_kind_is_refused_before_anybody_is_asked(typed_ter
 def test_a_rate_that_is_no_share_is_refused_before_anybody_is_asked(typed_terms, rate):
     books = typed_terms.parent / "books"
     refused = run("count", typed_terms, "--ledgers", books, "--lifetime", "2", "--rate", rate)
-    assert "expected a share between 0 and 1" in str(refused.exception)
+    assert "expected a number between 0 and 1" in str(refused.exception)
     assert not books.exists()
-    with pytest.raises(SettingError, match="share between"):
+    with pytest.raises(SettingError, match="number between"):
         ask_counts(terms(), [], rate=float(rate))
 
 

@@ -186,5 +186,6 @@ def score_reservoir(terms: Terms, model_file: Path, name: str | None, data: Path
 def forecast_reservoir(terms: Terms, pilot: Path | None) -> NoReturn:
     """Refuse: no forecast of a read-out exists yet."""
     raise SettingError(
-        "echo-state networks: forecasts are not available yet; parley train without --ledgers simulates the training"
+        "echo-state networks: forecasts are not available yet; simulate the training with parley train without "
+        "--ledgers"
     )

@@ -184,7 +184,7 @@ class ReservoirPreparation(Preparation):
         """Return (training, held-out) records, split by the public order in which recordings begin."""
         source, columns = open_table(table), [*self.features, self.model.target, reservoir_of(self.model).recording]
         if source.streams:
-            raise DataError(f"{name}: a streamed table cannot be split into recordings; give one file")
+            raise DataError(f"{name}: a folder of Parquet files cannot be split into recordings; give one file")
         require_columns(source.example, columns, name)
         records = self.records(source.frame(columns), name)
         require_records(terms, name, len(records), " recordings")

@@ -49,7 +49,7 @@ class Reservoir(Section):
     def _some_rows(self) -> Self:
         if not self.samples > self.washout:
             raise ValueError(
-                "washout|expected fewer samples than a recording has, so that samples remain to learn from"
+                "washout|expected fewer samples than `samples`, so that every recording has samples left for training"
             )
         return self
 
@@ -72,7 +72,7 @@ class EchoStateModel(Model):
         """Refuse a reservoir without columns or bounds, and keys that it does not use."""
         self.refuse(UNUSED_KEYS, "with kind = 'echo-state', whose inputs and target have only bounds")
         if not self.features:
-            raise ValueError("features|expected the inputs that drive the reservoir")
+            raise ValueError("features|expected the columns of inputs that drive the reservoir")
         if self.reservoir.recording in (*self.features, self.target):
             raise ValueError("reservoir.recording|expected a column other than the inputs and the target")
         for column in (*self.features, self.target):

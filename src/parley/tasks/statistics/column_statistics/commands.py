@@ -43,8 +43,8 @@ def column_statistics_command(
     ] = False,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how their columns are distributed, for terms without a public sample. The answers are noisy,
-    and each answer is debited in the owner's ledger.
+    """Ask the owners how their columns are distributed, for terms without a public sample. Each answer is noisy and is
+    debited in the ledger of the owner that gave it.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and
     scales follow from the noisy counts, and names that many rows hold come out where the terms have a delta. READY has
@@ -127,7 +127,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     console.print(f"\n{asking.left_sentence(result.ready.terms)}", style="dim", soft_wrap=True)
     if write is not None and not result.ready.waits:
         console.print(
-            f"{write}  the terms for training. Next: parley forecast {shlex.quote(str(write))}", soft_wrap=True
+            f"{write} contains the terms for training. Next: parley forecast {shlex.quote(str(write))}", soft_wrap=True
         )
     elif write is not None:
         waiting = ", ".join(printable(column) for column in result.ready.waits)

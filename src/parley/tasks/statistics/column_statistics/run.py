@@ -120,8 +120,8 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
             owner.prepare(ready)
     except DataError as error:
         raise DataError(
-            f"{error}. Training would refuse these terms after the column statistics were paid for, so no owner was "
-            f"asked"
+            f"{error}. Training would refuse these terms after owners spent budget on column statistics, so Parley "
+            "asked no owner"
         ) from None
 
 
@@ -137,9 +137,10 @@ def _require_sight(terms: Terms, reader: StatisticsReader, max_share: float) -> 
         f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns "
         f"and {rows:,} rows. The noise would hide {hidden} column statistics: it hides bins with fewer than "
         f"{clear_share * rows:,.0f} rows. {NOBODY_ASKED}. Declare model.bounds or model.categories for all columns, so "
-        "that no scales are needed. If some columns need scales, list names in model.categories, drop columns from "
+        "that training needs no column statistics. If some columns need statistics, list names in model.categories, "
+        "drop columns from "
         f"model.features{hosts}, or raise privacy.scale_epsilon to {enough} or more"
-        f"{'' if clear_share >= 1 else ' (--force asks anyway)'}"
+        f"{'' if clear_share >= 1 else '. To ask anyway, use --force'}"
     )
 
 

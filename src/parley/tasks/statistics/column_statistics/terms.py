@@ -54,8 +54,8 @@ def column_statistics_agreement(terms: Terms) -> Terms:
     """
     if terms.privacy.scale_epsilon is None:
         raise TermsError(
-            "privacy.scale_epsilon: missing; set the part of each owner's epsilon to spend on the scales, such as "
-            "0.2 of an epsilon of 1.0"
+            "privacy.scale_epsilon: missing; set the part of each owner's epsilon to spend on column statistics, such "
+            "as 0.2 of an epsilon of 1.0"
         )
     model, privacy, learning, delta = terms.model, terms.privacy, terms.learning, float(_scale_delta(terms))
     content: dict[str, Any] = {

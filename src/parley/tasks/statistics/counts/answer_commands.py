@@ -11,7 +11,7 @@ from parley.report.terminal import console, print_json, terminal_table
 answers_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Draw randomised answers on the devices of people who trust no other party, and count the collected answers.",
+    help="Randomise answers on the devices of people who trust no other party, and estimate counts from the answers.",
 )
 
 Names = Annotated[
@@ -78,9 +78,10 @@ def count_answers_command(
     console.print(terminal_table([head, *body], f"Answers of {collected.people:,} people"))
     console.print(
         f"Each answer was true with probability {percent(survey.truthful)}; otherwise it was a random name. Therefore "
-        f"ε = {number(epsilon)} for every person, whoever collects the answers. 'True of' has a standard deviation of "
-        f"at most {number(collected.deviation, 3)} people. 'Within' holds for each name in about 95% of cases, if "
-        "there are many people. 'Likeliest' lists the non-negative counts that explain all answers best.",
+        f"ε = {number(epsilon)} for every person, whoever collects the answers. The number under 'true of' has a "
+        f"standard deviation of at most {number(collected.deviation, 3)} people. The interval under 'within' contains "
+        "a name's true number in about 95% of cases, if there are many people. The column 'likeliest' lists the "
+        "non-negative counts that explain all answers best.",
         style="dim",
     )
 

@@ -36,8 +36,8 @@ def count_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how many records of each kind they have. The answers are noisy whole numbers, and each
-    answer is debited in the owner's ledger.
+    """Ask the owners how many records of each kind they have. Each answer consists of noisy whole numbers and is
+    debited in the ledger of the owner that gave it.
 
     The terms declare a column and what is counted in it: names, or steps between two bounds (a step has its lower end
     and not its upper one, the last has both). A count is one number, a histogram one for every cell and one for what

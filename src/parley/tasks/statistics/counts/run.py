@@ -110,7 +110,7 @@ def uniform_prior(counts: Integers) -> Floats:
 def require_rate(rate: float | None) -> None:
     """Refuse a rate that is not between 0 and 1; None means no prior belief."""
     if rate is not None and not 0 < rate < 1:
-        raise SettingError(f"rate = {rate!r}: expected a share between 0 and 1")
+        raise SettingError(f"rate = {rate!r}: expected a number between 0 and 1")
 
 
 def binomial_prior(records: int, rate: float) -> Prior:

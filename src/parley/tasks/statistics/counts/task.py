@@ -86,7 +86,10 @@ class Counting(Task):
         away = rows.counts[-1] / max(len(rows), 1) if isinstance(rows, CellCounts) else 0.0
         if terms.model.kind == "histogram" and away > MOST_ELSEWHERE:
             key = "categories" if terms.model.categories else "bounds"
-            message = f"{percent(away)} of your rows lie outside the listed cells: check that the terms fit this table."
+            message = (
+                f"{percent(away)} of your rows lie outside the names or bins of the terms: check that the terms fit "
+                "this table."
+            )
             found.append(TermsWarning(f"model.{key}.{terms.model.target}", message))
         return [warning for warning in found if warning is not None]
 

@@ -42,8 +42,8 @@ def heterogeneity_command(
     seed: asking.Seed = None,
     as_json: asking.AsJson = False,
 ) -> None:
-    """Ask the owners how much they differ, for a better forecast. The answers are noisy, and each answer is
-    debited in the owner's ledger.
+    """Ask the owners how much they differ from each other, for a better forecast. Each answer is noisy and is debited
+    in the ledger of the owner that gave it.
 
     It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's
     best fit. What these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
@@ -106,7 +106,7 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
     console.print(asking.left_sentence(result.ready), style="dim", soft_wrap=True)
     if write is not None:
         kept = "" if save is None else f" --heterogeneity {save}"
-        console.print(f"{write}  the terms for training. Next: parley forecast {write}{kept}", soft_wrap=True)
+        console.print(f"{write} contains the terms for training. Next: parley forecast {write}{kept}", soft_wrap=True)
 
 
 def clip_note(result: "HeterogeneityResult") -> str | None:

@@ -43,8 +43,8 @@ def heterogeneity_agreement(terms: Terms) -> Terms:
     privacy = terms.privacy
     if privacy.difference_epsilon is None:
         raise TermsError(
-            "privacy.difference_epsilon: missing; set the part of each owner's epsilon to spend on this answer, "
-            "such as 0.1 of an epsilon of 1.0"
+            "privacy.difference_epsilon: missing; set the part of each owner's epsilon to spend on the heterogeneity "
+            "estimate, such as 0.1 of an epsilon of 1.0"
         )
     content: dict[str, Any] = {
         "title": f"Differences for: {terms.title}" if terms.title else "Differences",
@@ -109,7 +109,7 @@ class BetweenOwners:
     def sentence(self) -> str:
         """Say how much owners differ."""
         if self.low <= 0 and self.high > 2:
-            size = "by an unknown amount (this epsilon is too small to show it)"
+            size = "by an unknown amount (this epsilon is too small to show the amount)"
         else:
             size = (
                 "hardly"
