@@ -12,12 +12,13 @@ from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import HostAssignment, Turn, record_digest
 from parley.privacy.sharing.party import Opening, open_words, run_in_threads
-from parley.privacy.sharing.ring import last_share, to_bytes
+from parley.privacy.sharing.ring import Shares, last_share, to_bytes
 
 TERMS = "a" * 64
 CONTENT = "c" * 64
 SHAPE = Shape("laplace", 4, 5)
 RECORDS = {"bank-a": 10, "bank-b": 20, "bank-c": 30}
+VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 
 
 def make_assignment(quorum=3, rounds=4, shape=SHAPE):
@@ -32,6 +33,13 @@ def bundles(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, s
     shares = [*seeds, to_bytes(last_share(words, seeds))]
     pairs = [(shares[i], shares[(i + 1) % 3]) for i in range(3)]
     return [ShareBundle(terms, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
+
+
+def bundles_for_two(owner, value, number=1, content=CONTENT, shape=SHAPE) -> list[ShareBundle]:
+    words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
+    shares = Shares.from_words(words, bytes(32), content, hosts=2)
+    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.for_host(i)) for i in range(2)]
+    return [ShareBundle(TERMS, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
 def total(openings) -> np.ndarray:

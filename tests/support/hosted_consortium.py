@@ -29,7 +29,7 @@ class HostedConsortium(Consortium):
     """Owners a, b, c and hosts h0, h1, h2, or fewer."""
 
     def __init__(self, folder: Path, names: str = "abc", lifetime: float = 5.0, hosts: tuple[str, ...] = HOSTS) -> None:
-        self.hosts = hosts
+        self.hosts, self.draw = hosts, ""
         self.host_ports = {name: free_port() for name in hosts}
         super().__init__(folder, names, lifetime)
         for name in names:
@@ -82,7 +82,9 @@ class HostedConsortium(Consortium):
         **settings: Any,
     ) -> parley.Terms:
         text = toml_terms(names=self.names, **settings)
-        text = text.replace("clip = 4.0\n", f'clip = 4.0\nnoise = "shared"\ndelta = 1e-6\nmechanism = "{mechanism}"\n')
+        text = text.replace(
+            "clip = 4.0\n", f'clip = 4.0\nnoise = "shared"\ndelta = 1e-6\nmechanism = "{mechanism}"\n{self.draw}'
+        )
         hosts = [
             f'[[hosts]]\nname = "{name}"\n' + (f'key = "{keys[name]}"\n' if keys and name in keys else "")
             for name in self.hosts

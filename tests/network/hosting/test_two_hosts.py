@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles_of_owners import CONTENT, RECORDS, TERMS, Forger, attempts, total
+from bundles_of_owners import CONTENT, RECORDS, TERMS, VALUES, Forger, attempts, total
+from bundles_of_owners import bundles_for_two as bundles
 from hosted_consortium import HostedConsortium, torture
 from samples import make_terms, regression_table
 from scipy.stats import chisquare
@@ -15,7 +16,7 @@ from parley.audit.served.one_host import audit_hosts
 from parley.errors import AbortedRound, ContradictionError, ParleyError
 from parley.learning.outcome.guarantee import guarantee
 from parley.network.exchange.in_process import SimulatedSum
-from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.exchange.share_bundle import Shape
 from parley.network.hosting.host import AdditiveShares
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.offer import acceptance_summary
@@ -29,14 +30,6 @@ from parley.protocol.setup import resolve
 from parley.report.words.noise import two_hosts
 
 SHAPE = Shape(Law.LAPLACE, 4, 5)
-VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
-
-
-def bundles(owner, value, number=1, content=CONTENT, shape=SHAPE):
-    words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
-    shares = Shares.from_words(words, bytes(32), content, hosts=2)
-    pairs = [tuple(p if isinstance(p, bytes) else to_bytes(p) for p in shares.for_host(i)) for i in range(2)]
-    return [ShareBundle(TERMS, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
 @pytest.fixture
@@ -87,7 +80,10 @@ def test_the_opened_sum_carries_two_whole_noises(pair, monkeypatch, mutant):
         smaller = Shape(Law.LAPLACE, 3 - 1, 1)  # recipes begin at 2^3, so its law is drawn as studies draw it
         rng = np.random.default_rng(0)
         stop = -np.expm1(-(2.0**-smaller.exponent))
-        halved = lambda self, record, s, patience: (rng.geometric(stop, s.size) - rng.geometric(stop, s.size)).view(np.uint64)  # noqa: E731
+
+        def halved(self, record, shape, patience):
+            return (rng.geometric(stop, shape.size) - rng.geometric(stop, shape.size)).view(np.uint64)
+
         monkeypatch.setattr(AdditiveShares, "_noise", halved)
     if mutant == "one host adds none":
         absent = lambda self, *what: whole(self, *what) if self._index else np.zeros(what[1].size, dtype=np.uint64)  # noqa: E731

@@ -152,14 +152,12 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     index = assignment.index(name)
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
-    if assignment.together:
+    if len(assignment.hosts) == MAX_HOSTS:
         does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell you"
         others = f"others are {others}"
-        if assignment.paired:
-            does, sees = f"draw {shapes} with the other host, and", "one of two shares of every answer, which tells you"
-            others = f"other is {others.removeprefix('others are ')}"
     else:
-        does, sees = f"add {shapes} that you alone draw, and", "one of two shares of every answer, which tells you"
+        draws = f"draw {shapes} with the other host" if assignment.paired else f"add {shapes} that you alone draw"
+        does, sees = f"{draws}, and", "one of two shares of every answer, which tells you"
         others = f"other is {others}"
     return [
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the {others}.",
