@@ -202,8 +202,8 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
         )
         raise LedgerError(
             f"{folder / missing[0]}.ledger: the ledger does not exist. To create the ledger, give --lifetime "
-            f"{float(epsilon):g}{more}, or larger values, because {first} and learning together need this budget{short}. No ledger was "
-            "created yet, because a ledger's budget can never change later"
+            f"{float(epsilon):g}{more}, or larger values, because {first} and learning together need this budget{short}. "
+            "No ledger was created yet, because a ledger's budget can never change later"
         )
 
 
