@@ -216,7 +216,7 @@ def test_what_was_shared_is_never_an_answer(tmp_path: Path) -> None:
     assert first.shares is not None
     assert again.shares is not None
     assert first.shares.seeds == again.shares.seeds
-    with pytest.raises(GuaranteeError, match="shared, not released"):
+    with pytest.raises(GuaranteeError, match="the owner sends shares instead of a released answer"):
         owner.answer(query)
 
 
@@ -274,7 +274,7 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
     owner = _owners(terms)[0].simulate(1, 1)
     owner.accept(terms)
     query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
-    with pytest.raises(GuaranteeError, match="shared, not released"):
+    with pytest.raises(GuaranteeError, match="the owner sends shares instead of a released answer"):
         owner.answer(query)
     each = parley.Terms.from_dict(
         {**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)}

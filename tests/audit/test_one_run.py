@@ -195,5 +195,5 @@ def test_one_noise_for_all_is_refused():
         "owners": [{"name": name, "records": 100, "epsilon": 1.0} for name in "ab"],
     }
     terms = parley.Terms.from_dict(content)
-    with pytest.raises(TermsError, match="own noise"):
+    with pytest.raises(TermsError, match=r"privacy\.noise = 'each-owner'"):
         audit_one_run(terms, "a")

@@ -221,7 +221,7 @@ def test_owners_must_be_those_of_the_terms_with_the_same_columns():
     with pytest.raises(SettingError, match="replicates = 0"):
         parley.train(make_terms(200), owners(200), replicates=0)
     other = parley.Owner("b", regression_table(200).rename(columns={"x2": "z"}))
-    with pytest.raises(DataError, match=r"list model\.features"):
+    with pytest.raises(DataError, match=r"list the common columns under model\.features"):
         parley.train(make_terms(200, 200, model__features=None), [owners(200)[0], other])
 
 

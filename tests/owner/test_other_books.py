@@ -195,7 +195,7 @@ def test_a_note_that_cannot_be_read_is_refused_and_nothing_is_spent(state, tmp_p
     accept(table, tmp_path / "a.ledger")
     next(state.glob("*.npz")).write_bytes(b"PK half of a file")
     made = owner(regression_table(60, seed=4), tmp_path / "b.ledger")
-    with pytest.raises(LedgerError, match="a note about a table's ledger cannot be read"):
+    with pytest.raises(LedgerError, match="this note about a table's ledger cannot be read"):
         made.accept(make_terms(60, 40))
     assert made.ledger.reserved == (0, 0)
 

@@ -133,7 +133,7 @@ def test_a_stage_answers_its_own_kind_of_question():
         (score(10), "gradient"),
         (StatisticsQuery.ask("t", "learner", 3), "gradient"),
     ):
-        with pytest.raises(Malformed, match=f"the terms set for this round, {kind}"):
+        with pytest.raises(Malformed, match=f"the terms set the kind '{kind}'"):
             part.check(query, ())
 
 

@@ -53,7 +53,7 @@ def test_one_run_has_no_band():
 
 
 def test_files_of_an_unknown_kind_are_refused(tmp_path):
-    with pytest.raises(SettingError, match=r"\.png, \.svg, \.pdf"):
+    with pytest.raises(SettingError, match=r"\.png or \.svg or \.pdf"):
         picture.save(curves.fitness_path(np.ones((5, 1))), tmp_path / "f.doc")
 
 

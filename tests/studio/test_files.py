@@ -117,7 +117,7 @@ def test_a_public_sample_is_none_of_the_owners_tables_and_only_it_leaves_the_kin
     assert re.findall("<option[^>]*>([^<]+)", sample) == ["none", "link.csv", "public.csv", "typed.parquet"]
     for alias in ("north.csv", "./north.csv", "link.csv"):
         assert "as the public sample has it" not in asked(client, *TABLES, ("public", alias))
-    with pytest.raises(SettingError, match="without a public sample, Parley does not take the kind"):
+    with pytest.raises(SettingError, match="Parley reads the kind only from a public sample"):
         options(folder, *(each for each in FORM if each[0] != "kind"))
     page = asked(client, *TABLES, ("public", "public.csv"))
     assert "as the public sample has it" in page

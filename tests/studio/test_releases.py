@@ -101,12 +101,12 @@ def test_what_is_no_table_does_not_stay_and_no_cell_is_said(client, folder, cont
 
 def test_tables_that_are_too_large_are_refused_before_they_fill_the_disk(client, folder, monkeypatch):
     monkeypatch.setattr(file_pages, "MAX_UPLOAD_BYTES", 1000)
-    assert "too large" in bring(client, "new.csv", b"x" * 2000)
+    assert "the limit for uploads" in bring(client, "new.csv", b"x" * 2000)
 
     def endless():
         yield from (b"x" * 100 for _ in range(100))
 
-    assert "too large" in bring(client, "new.csv", endless())  # that does not say how much it is
+    assert "the limit for uploads" in bring(client, "new.csv", endless())  # that does not say how much it is
     monkeypatch.setattr(file_pages.shutil, "disk_usage", lambda _: type("Disk", (), {"free": 10}))
     assert "too little free space" in bring(client, "new.csv", b"a\n" + b"1\n" * 30)
     assert not list(folder.glob("*new.csv"))
@@ -147,7 +147,7 @@ def test_a_release_says_first_what_it_spends_and_needs_somebodys_word(client, fo
         assert "hx-redirect" not in release(client, **wrong).headers, wrong
     short = html.unescape(client.get("/train/release?file=terms.toml&where=here&ledgers=books").text)
     assert "give the table's lifetime budget: “Lifetime budget ε of new ledgers” = 1, or larger" in short
-    assert "--" not in short[short.index("no such ledger") : short.index("These terms need")]
+    assert "--" not in short[short.index("the ledger does not exist") : short.index("These terms need")]
     assert "failed" in release(client, agreed="on", lifetime="0.1").text  # no room
     assert started == []
     assert not (folder / "books").exists()

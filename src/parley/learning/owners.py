@@ -168,7 +168,7 @@ def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
     epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
     more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
     raise LedgerError(
-        f"{path}: no such ledger. To create the ledger, give the table's lifetime budget: --lifetime "
+        f"{path}: the ledger does not exist. To create the ledger, give the table's lifetime budget: --lifetime "
         f"{epsilon:g}{more}, or larger values. These terms need ε = {epsilon:g}"
         + (f", and δ = {delta:g}" if delta > 0 else "")
     )
@@ -201,9 +201,9 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
             else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger. To create the ledger, give --lifetime {float(epsilon):g}"
-            f"{more}, or larger values, because {first} and learning together need this budget{short}. No ledger was "
-            "created yet, because a ledger's budget can never change later"
+            f"{folder / missing[0]}.ledger: the ledger does not exist. To create the ledger, give --lifetime "
+            f"{float(epsilon):g}{more}, or larger values, because {first} and learning together need this budget{short}. "
+            "No ledger was created yet, because a ledger's budget can never change later"
         )
 
 

@@ -283,7 +283,7 @@ def test_a_few_large_owners_among_many_small_ones_are_found():
     deal = cheapest_contracts(game, 1.05 * everyone)
     assert deal.spend <= 1.01 * contracts(game, pair, 1.05 * everyone).spend
     assert cheapest_contracts(game, 0.5 * everyone).members.sum() == 2
-    with pytest.raises(SettingError, match="at best"):
+    with pytest.raises(SettingError, match="the owners' best relative fitness is"):
         cheapest_contracts(game, 0.5 * best_reachable(game))
 
 

@@ -75,7 +75,7 @@ def test_a_target_is_reached_by_payments():
 
 
 def test_missing_stakes_are_named():
-    with pytest.raises(TermsError, match=r"owners\.a: value and privacy_cost missing"):
+    with pytest.raises(TermsError, match=r"owners\.a: value and privacy_cost are missing"):
         negotiate(make_terms(300, 400), PILOT)
     with pytest.raises(DataError, match="public knowledge"):
         negotiate(priced_terms(300, 400))

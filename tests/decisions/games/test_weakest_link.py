@@ -201,7 +201,7 @@ def test_the_gain_of_the_others_may_cover_the_bill():
 
 def test_impossible_targets_are_sentences():
     game = random_game(0, owners=3)
-    with pytest.raises(SettingError, match="at best"):
+    with pytest.raises(SettingError, match="the owners' best relative fitness is"):
         cheapest_lift(game, 1e-12)
     with pytest.raises(SettingError, match="needs two"):
         cheapest_lift(random_game(0, owners=1), 1.0)

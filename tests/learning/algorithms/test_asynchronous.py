@@ -264,7 +264,7 @@ def test_no_order_of_arrivals_asks_an_owner_more_often_or_out_of_turn():
         assert rounds == {name: list(range(1, count + 1)) for name, count in answers.items()}
     part = setup.part("c")
     query = algorithm.question(algorithm.start(np.zeros(3)), Asker.from_setup(setup), "c")
-    with pytest.raises(parley.errors.OutOfOrder, match="the last round is 2"):
+    with pytest.raises(parley.errors.OutOfOrder, match="the last round for c is 2"):
         part.check(replace(query, round=3), ())
 
 

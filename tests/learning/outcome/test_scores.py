@@ -180,7 +180,7 @@ def test_a_score_is_answered_once_at_its_time_and_only_if_agreed_on(tmp_path):
             owner.answer(query)
     for k in (1, 2):
         owner.answer(gradient(terms, k))
-    with pytest.raises(Malformed, match="the terms set for this round, score"):
+    with pytest.raises(Malformed, match="the terms set the kind 'score'"):
         owner.answer(gradient(terms, 3))
     assert owner.ledger.account(terms.hash).spent == Fraction(3, 4)
     first = owner.answer(score_query(terms, theta=(5.0, -5.0000000001, 9.0)))  # the box is no matter of a score
@@ -195,9 +195,9 @@ def test_a_score_is_answered_once_at_its_time_and_only_if_agreed_on(tmp_path):
     bare = make_terms(300, epsilon=0.5, learning__horizon=1)
     owner.accept(bare)
     owner.answer(gradient(bare, 1))
-    with pytest.raises(OutOfOrder, match="the last round is 1"):
+    with pytest.raises(OutOfOrder, match="the last round for a is 1"):
         owner.answer(score_query(bare, k=2))
-    with pytest.raises(Malformed, match="the terms set for this round, gradient"):
+    with pytest.raises(Malformed, match="the terms set the kind 'gradient'"):
         owner.answer(score_query(bare, k=1))
     assert owner.ledger.account(bare.hash).spent == Fraction(1, 2)
 

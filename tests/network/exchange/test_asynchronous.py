@@ -294,7 +294,7 @@ def test_more_than_the_agreed_answers_are_refused_by_the_owner(pair):
     line = RemoteOwner("b", f"127.0.0.1:{pair.ports['b']}", pair.identity())
     for k in (1, 2):
         line.ask(ask(terms, k), SIZES["b"], 3, 5.0)
-    with pytest.raises(parley.errors.OutOfOrder, match="the last round is 2"):
+    with pytest.raises(parley.errors.OutOfOrder, match="the last round for b is 2"):
         line.ask(ask(terms, 3), SIZES["b"], 3, 5.0)
     with pytest.raises(parley.errors.Refusal):
         line.ask(ask(terms, 2, (0.5, 0.0, 0.0)), SIZES["b"], 3, 5.0)

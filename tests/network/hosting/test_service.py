@@ -175,7 +175,7 @@ class _Eternal:
 def test_the_learner_needs_the_hosts_of_the_terms(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
     setup = resolve(terms)
-    with pytest.raises(ExchangeError, match="expected addresses of the hosts"):
+    with pytest.raises(ExchangeError, match="expected addresses of the owners"):
         SharedFederation(setup, [], [], 1.0, print)
 
 

@@ -237,7 +237,7 @@ def test_a_release_with_two_hosts_in_process_repeats_its_openings(tmp_path):
 def owners_words(terms, owner):
     said = owners_summary(owner, owner.agreement(terms.hash))
     assert any("The two hosts together can read your exact sum" in sentence for sentence in said)
-    assert any("is split into two shares, and each host receives one" in sentence for sentence in said)
+    assert any("into two shares, and send one of the shares to each host" in sentence for sentence in said)
     holds = "as long as the two hosts do not act together and neither host's journal is rolled back"
     assert any(holds in sentence for sentence in said)
     assert "one of two shares of every answer, which tells you nothing" in " ".join(acceptance_summary(terms, "h0"))

@@ -315,4 +315,4 @@ def test_the_commands_speak_to_people(tmp_path):
     assert "revoked certificates: 2" in run.invoke(app, ["certs", "revoke", "bank-a", "--authority", folder]).output
     listed = run.invoke(app, ["certs", "revoke", "--authority", folder]).output
     assert "revoked certificates: 2" in listed
-    assert "[identity]: revoked" in listed
+    assert "under [identity] of the member's settings" in listed

@@ -228,7 +228,7 @@ def test_a_restore_that_is_cut_short_leaves_no_ledger_that_answers(tmp_path, mon
         with pytest.raises(LedgerError, match="rolled back or replaced"):
             Ledger(path)
     else:
-        with pytest.raises(LedgerError, match="no such ledger"):
+        with pytest.raises(LedgerError, match="the ledger does not exist"):
             Ledger(path)
     restore(tmp_path / "backup", path, "a", [], everything=False)
     assert Ledger(path).account("t").closed
@@ -239,5 +239,5 @@ def test_a_backup_from_before_versions_can_be_restored(tmp_path):
     ledger = Ledger(tmp_path / "a.ledger")
     assert all(ledger.account(terms).closed for terms in "tu")
     assert ledger.verify() == 12
-    with pytest.raises(LedgerError, match="no such ledger"):
+    with pytest.raises(LedgerError, match="the ledger does not exist"):
         restore(tmp_path / "nothing", tmp_path / "a.ledger", "a", [], everything=False)

@@ -68,7 +68,7 @@ def test_rows_cut_off_the_end_are_noticed_by_who_remembers_them(tmp_path):
 
 def test_a_file_that_was_killed_in_the_making_can_be_made_again(tmp_path):
     (tmp_path / "a.ledger").touch()
-    with pytest.raises(LedgerError, match="not a ledger"):
+    with pytest.raises(LedgerError, match="contains no ledger"):
         Ledger(tmp_path / "a.ledger")
     assert Ledger(tmp_path / "a.ledger", lifetime=1.0).lifetime == (1, 0)
 

@@ -27,7 +27,7 @@ def refused(classes=True, **sections):
         ({"learning": {"batches": 1}}, "learning.batches: expected at least 2"),
         ({"learning": {"batches": 101}}, "learning.batches: expected at most the number of training records"),
         ({"learning": {"start": "public"}}, "learning.start: not allowed for networks"),
-        ({"learning": {"algorithm": "private-sgd"}}, "learning.algorithm: expected 'network-sgd'"),
+        ({"learning": {"algorithm": "private-sgd"}}, "requires 'network-sgd' or another algorithm"),
         ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
         ({"privacy": {"clip": 1e-7}}, "privacy.clip: expected a number from 1e-06"),
         ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed for networks"),

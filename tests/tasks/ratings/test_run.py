@@ -191,7 +191,7 @@ def test_one_noise_for_all_is_drawn_by_hosts_and_debited(tmp_path):
     result, parties = released(tmp_path, terms, sizes=sizes)
     assert result.spent == {"a": 1.0, "b": 1.0}
     assert np.isfinite(result.model.items.V).all()
-    with pytest.raises(GuaranteeError, match="shared, not released"):
+    with pytest.raises(GuaranteeError, match="the owner sends shares instead of a released answer"):
         ask(terms, parties[0])
 
 

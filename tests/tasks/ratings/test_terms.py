@@ -80,7 +80,7 @@ MISTAKES = [
     ({"model": {"radius": 1e7}}, "model.radius: expected at most 1e+06"),
     ({"model": {"regularisation": 0.0}}, "model.regularisation: expected a number above 0"),
     ({"model": {"missing": "fill"}}, "model.missing: not allowed for ratings"),
-    ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'item-factors'"),
+    ({"learning": {"algorithm": "gradient-descent"}}, "requires 'item-factors' or another algorithm"),
     ({"learning": {"step": 0.1}}, "learning.step: step and start are not allowed for ratings"),
     ({"privacy": {"clip": None}}, "privacy.clip: expected a number"),
     ({"privacy": {"person": "film"}}, "privacy.person: expected 'who'"),

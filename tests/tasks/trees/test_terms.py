@@ -29,7 +29,7 @@ def refused(classes=True, sizes=None, **sections):
         ({"model": {"features": ["age"], "depth": 2}}, "model.depth: expected 1"),
         ({"learning": {"horizon": 3}}, "learning.horizon: expected at least 4 trees"),
         ({"learning": {"step": 0.1}}, "learning.step: step and start are not allowed for trees"),
-        ({"learning": {"algorithm": "gradient-descent"}}, "learning.algorithm: expected 'boosted-trees'"),
+        ({"learning": {"algorithm": "gradient-descent"}}, "requires 'boosted-trees' or another algorithm"),
         ({"learning": {"local_steps": 3}}, "learning.local_steps"),
         ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: not allowed for boosted trees"),
         ({"privacy": {"scale_epsilon": 0.1}}, "privacy.scale_epsilon: not allowed for boosted trees"),

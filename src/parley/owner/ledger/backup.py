@@ -87,7 +87,7 @@ def restore(
 def _make_copy(source: Path, to: Path) -> Ledger:
     """Return a copy for this account alone, on the disk, and verified from the first row on."""
     if not source.is_file():
-        raise LedgerError(f"{source}: no such ledger")
+        raise LedgerError(f"{source}: the ledger does not exist; check the path")
     _remove(to)
     create(to, b"")
     try:
