@@ -201,9 +201,9 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
             else ""
         )
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: the ledger does not exist. To create the ledger, give --lifetime "
-            f"{float(epsilon):g}{more}, or larger values, because {first} and learning together need this budget{short}. "
-            "No ledger was created yet, because a ledger's budget can never change later"
+            f"{folder / missing[0]}.ledger: the ledger does not exist. To create the ledger, give "
+            f"--lifetime {float(epsilon):g}{more}, or larger values, because {first} and learning together need this "
+            f"budget{short}. No ledger was created yet, because a ledger's budget can never change later"
         )
 
 
