@@ -77,8 +77,9 @@ class MechanismFacts:
 @dataclass(frozen=True)
 class NoiseFacts:
     """Where noise is drawn (`privacy.noise`). `summed`: nobody sees an owner's own answer, because exact sums leave in
-    shares to `hosts`. `draws`: whole noises in the sum; `paired`: two hosts draw it together. `common`: the smallest epsilon holds for all owners. `aborts`:
-    a round may end without an answer. `approximate`: it needs a delta whatever the mechanism."""
+    shares to `hosts`. `draws`: whole noises in the sum; `paired`: two hosts draw it together. `common`: the smallest
+    epsilon holds for all owners. `aborts`: a round may end without an answer. `approximate`: it needs a delta whatever
+    the mechanism."""
 
     summed: bool = False
     hosts: int = 0

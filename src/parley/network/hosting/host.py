@@ -152,7 +152,7 @@ class PairedShares(AdditiveShares):
 
     def _noise(self, record: Record, shape: Shape, patience: float) -> Words:
         """Return this host's share of the noise, which is used up."""
-        return self._pool.take(record.session, record.noise, shape, patience)
+        return np.asarray(self._pool.take(record.session, record.noise, shape, patience))
 
 
 class ReplicatedShares:

@@ -26,7 +26,8 @@ PLACES = 1 << INDEX_BITS
 @dataclass(frozen=True)
 class PairedRecipe:
     """X = N (1 - 2 sign) magnitude + low_0 + low_1. A place i below 2^7, a word r and a sign are uniform. The
-    magnitude is i if r + thresholds[i] >= 2^64, else aliases[i] (the alias method). N is `recipe.top`; each host draws its own `low`.
+    magnitude is i if r + thresholds[i] >= 2^64, else aliases[i] (the alias method). N is `recipe.top`; each host draws
+    its own `low`.
 
     Formal guarantee: X less one of the low parts has the law of `recipe`, up to a total variation of
     `recipe.distance`. So whoever knows one host's low part still faces one whole noise of that law.
