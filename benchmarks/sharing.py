@@ -2,7 +2,7 @@
 processes over TCP.
 
 python benchmarks/sharing.py            [--encrypted: beside the owners' sum under homomorphic encryption; needs tenseal
-and phe]
+and phe] [--pair: two hosts that draw one noise together, beside three hosts and one noise of each]
 """
 
 import argparse
@@ -14,12 +14,16 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from parley.errors import Unavailable
-from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
+from parley.privacy.mechanisms.paired_recipe import paired_recipe
+from parley.privacy.mechanisms.shared_noise import Recipe, draw_secretly, make_recipe
+from parley.privacy.sharing.pair import agree_pair
+from parley.privacy.sharing.paired_noise import draw_paired, make_paired_plan
 from parley.privacy.sharing.party import Counted, agree_keys, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream
 from parley.privacy.sharing.secret_noise import draw, make_plan
@@ -184,10 +188,48 @@ def encrypted_sums(size: int) -> None:
         )
 
 
+def pair() -> None:
+    """Two hosts that draw one noise together, beside three, and beside one noise of each of two: the variance in a sum,
+    gates and rounds, clock seconds and bytes sent by all hosts, in threads of one process."""
+    print(f"{'noise':>22}{'size':>8}{'hosts':>16}{'variance':>10}{'ANDs':>7}{'rounds':>8}{'ms':>10}{'MB':>10}")
+    for name, (law, exponent) in RECIPES.items():
+        whole, split = make_recipe(law, exponent), paired_recipe(law, exponent)
+        plan, circuit = make_plan(whole), make_paired_plan(split).circuit
+        for size in (10, 1_000, 10_000):
+            found = []
+            ways = ((agree_pair, draw_paired, split, 2), (agree_keys, draw, whole, 3))
+            for agree, drawn, recipe, hosts in ways:
+                ends = wires(hosts=hosts)
+                counted = [Counted(end) for end in ends]
+                parties = run_in_threads(*(partial(agree, end) for end in counted), wires=ends)
+                before, tasks = (
+                    sum(end.bytes for end in counted),
+                    [partial(drawn, each, recipe, size) for each in parties],
+                )
+                _, best, _ = timed(partial(run_in_threads, *tasks, wires=ends), 3)
+                found.append((best, (sum(end.bytes for end in counted) - before) / 4))
+            alone = timed(partial(draw_secretly, whole, size), 3)[1]
+            ratio = 1 + whole.low_variance / whole.variance
+            rows = (
+                ("two, together", ratio, circuit.gates, len(circuit.rounds), *found[0]),
+                ("three", 1.0, plan.circuit.gates, len(plan.circuit.rounds), *found[1]),
+                ("one of each", 2.0, 0, 0, 2 * alone, 0.0),
+            )
+            for hosts, variance, gates, rounds, seconds, sent in rows:
+                print(
+                    f"{name:>22}{size:>8,}{hosts:>16}{variance:>10.3f}{gates:>7,}{rounds:>8}{1e3 * seconds:>10.1f}"
+                    f"{1e-6 * sent:>10.3f}"
+                )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--encrypted", action="store_true")
+    parser.add_argument("--pair", action="store_true")
     arguments = parser.parse_args()
+    if arguments.pair:
+        pair()
+        return
     if arguments.encrypted:
         for size in SIZES:
             encrypted_sums(size)
