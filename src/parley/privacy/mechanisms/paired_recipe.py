@@ -26,11 +26,11 @@ PLACES = 1 << INDEX_BITS
 @dataclass(frozen=True)
 class PairedRecipe:
     """X = N (1 - 2 sign) magnitude + low_0 + low_1. A place i below 2^7, a word r and a sign are uniform. The
-    magnitude is i if r + thresholds[i] >= 2^64, else aliases[i] (the alias method). N is `recipe.top`; each host draws
+    magnitude is i if r + thresholds[i] >= 2^64, else aliases[i] (the alias method). N is `Recipe.top`; each host draws
     its own `low`.
 
     Formal guarantee: X less one of the low parts has the law of `recipe`, up to a total variation of
-    `recipe.distance`. So whoever knows one host's low part still faces one whole noise of that law.
+    `Recipe.distance`. So whoever knows one host's low part still faces one whole noise of that law.
 
     Proof. The magnitude's probabilities are whole multiples of 2^-71, each within 2^-71 of its law's, except that of 0,
     which also has what is cut off. Gaussian: `recipe` is N Y + U_1 + ... + U_k + offset; Y is the signed magnitude, the
