@@ -184,8 +184,8 @@ def missed_line(simulated: float, forecast: "Interval") -> str:
     return (
         f"ψ is {number(simulated)}, far above its forecast of {number(forecast.mean)} ({number(forecast.low)} to "
         f"{number(forecast.high)}). Either the owners' rows differ from the public sample, or the model without "
-        "privacy overfits the training rows. Before a release, compare costs on held-out rows. Each owner can run parley "
-        "forecast --inside on its own rows."
+        "privacy overfits the training rows. Before a release, compare costs on held-out rows. Each owner can run "
+        "parley forecast --inside on its own rows."
     )
 
 
