@@ -26,7 +26,7 @@ def test_owners_with_one_promise_are_looked_at_once_and_all_are_named():
     assert audit.controls == {2: True}
     assert audit.noticed == 2
     assert max(seen) == 1
-    assert said == ["attacking a", "attacking c", "attacking noise for 2 times the budget, as a control"]
+    assert said == ["attacking a", "attacking c", "attacking noise calibrated to 2 times the budget, as a control"]
     content = audit.to_json()
     assert content["mutants"] == {"noise for 2 times the budget": True}
     assert content["owners"][0].keys() >= {"name", "claimed_epsilon", "lower_bound", "runs"}

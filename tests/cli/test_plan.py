@@ -67,7 +67,7 @@ def test_terms_edited_after_they_were_pinned_are_planned_and_pinned_again(folder
     (folder / "pinned.toml").write_text(edited.replace("components = 3", "components = 2"))
     refused = invoke("train", folder / "pinned.toml")
     assert isinstance(refused.exception, StalePinsError)
-    assert "The author of the terms can pin the numbers again: parley pin" in str(refused.exception)
+    assert "ask the author of the terms to pin the numbers again (parley pin" in str(refused.exception)
     for command in ("pin", "plan"):
         made = invoke(command, folder / "pinned.toml", "--write", folder / f"{command}.toml", "--json")
         assert made.exit_code == 0, made.exception

@@ -1,7 +1,7 @@
 """Tables read piece by piece.
 
-Premise T2: Places are public and equal in neighbouring tables, whatever cells hold. T2 covers the order of rows,
-files, row groups, batches and recordings. Columns made from folder names count as public.
+Premise T2: Places are public and equal in neighbouring tables, whatever cells hold. Places include the
+positions of rows, files, row groups, batches and recordings. Columns made from folder names count as public.
 """
 
 import threading

@@ -169,5 +169,5 @@ def test_junk_is_refused(tmp_path, text):
 def test_a_checkpoint_of_other_terms_is_called_that(tmp_path):
     kept(4, tmp_path / "run.checkpoint")
     other = TERMS.changed(title="Other")
-    with pytest.raises(SettingError, match="belongs to other terms"):
+    with pytest.raises(SettingError, match="belongs to a run under different terms"):
         load_checkpoint(tmp_path / "run.checkpoint", other, START)

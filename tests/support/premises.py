@@ -22,8 +22,8 @@ def numbers(*shape, rng):
 
 def one_element(rng):
     """Premise F1: An array operation rounds each element as IEEE 754 prescribes, whatever the element's place and
-    neighbours. F1 holds in every thread, for +, −, ×, ÷, √, comparison, clipping, rounding and splitting off a power
-    of two.
+    neighbours. The premise holds in every thread, for +, −, ×, ÷, √, comparison, clipping, rounding and splitting off a
+    power of two.
     """
     a, b = (np.clip(numbers(300, rng=rng), -1e150, 1e150) for _ in range(2))
     b[np.abs(b) < 1e-100] = 1.0
@@ -80,8 +80,8 @@ def rows_apart(rng):
 
 
 def sums_in_any_order(rng):
-    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of the products' sizes. F3
-    holds for any order of addition, fused or not, and u is 2⁻⁵³.
+    """Premise F3: A sum of n products is off by at most γ_n = nu/(1−nu) times the sum of the products' sizes. The
+    premise holds for any order of addition, fused or not, and u is 2⁻⁵³.
     """
     for rows, columns in SHAPES[:-1]:
         factors, X = (

@@ -236,7 +236,7 @@ def audit_terms(
     controls: dict[int, bool] = {}
     name = terms.owners[0].name
     for factor in CONTROL_FACTORS:
-        says(f"attacking noise for {factor} times the budget, as a control")
+        says(f"attacking noise calibrated to {factor} times the budget, as a control")
         caught = _detects_less_noise(terms, name, factor, verdict_by_owner[name].runs, next(seeds), each, progress)
         if caught is not None:
             controls[factor] = caught

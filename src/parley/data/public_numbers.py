@@ -31,7 +31,7 @@ from parley.validate import LARGEST, Floats
 
 FORMAT = "parley-preparation-1"
 MAX_FILE_BYTES = 1 << 28  # bytes
-PIN_AGAIN = "The author of the terms can pin the numbers again: parley pin TERMS --write TERMS2"
+PIN_AGAIN = "ask the author of the terms to pin the numbers again (parley pin TERMS --write TERMS2)"
 
 Pins = Mapping[str, Floats]
 TOLERANCE = 1e-6  # of a number's own unit (`_units`): what is borne between parties, far below what any noise hides
@@ -194,7 +194,7 @@ def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     if difference is not None:
         raise StalePinsError(
             "model.preparation: the pinned numbers in the file (there) differ from the numbers that this machine "
-            f"computes from the terms and the public sample (here): {difference}. {PIN_AGAIN}"
+            f"computes from the terms and the public sample (here): {difference}; {PIN_AGAIN}"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}
@@ -215,7 +215,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     if rotation is None or rotation.shape != shape:
         raise StalePinsError(
             f"model.preparation: model.components needs a rotation of {shape[0]} x {shape[1]} numbers, which the file "
-            f"lacks. {PIN_AGAIN}"
+            f"lacks; {PIN_AGAIN}"
         )
     moments = np.atleast_2d(np.cov(standard, rowvar=False, bias=True))
     spreads = np.linalg.eigvalsh(moments)[::-1][:components]
@@ -223,7 +223,7 @@ def require_principal(rotation: Floats | None, standard: Floats, components: int
     off = float(np.abs(moments @ rotation - rotation * spreads).max())
     if not (skew <= TOLERANCE and off <= TOLERANCE * float(spreads[0])):
         raise StalePinsError(
-            f"model.preparation: the pinned directions are not principal components of the public sample. {PIN_AGAIN}"
+            f"model.preparation: the pinned directions are not principal components of the public sample; {PIN_AGAIN}"
         )
     return rotation
 

@@ -53,11 +53,11 @@ def with_forest(fitted: Preparation, public: pd.DataFrame | None, pins: Mapping[
         try:
             made = kinds.get(model.trees.refitted, MarginForest).from_arrays(pins, len(fitted.labels), outcomes)
         except DataError as error:
-            raise StalePinsError(f"{error}. {PIN_AGAIN}") from None
+            raise StalePinsError(f"{error}; {PIN_AGAIN}") from None
     _require_agreed(made, model, outcomes)
     if isinstance(made, MarginLines) and not made.matches_public_columns(known, TOLERANCE):
         raise StalePinsError(
-            f"model.preparation: the file's centres, sizes and scales are not those of the public sample. {PIN_AGAIN}"
+            f"model.preparation: the file's centres, sizes and scales are not those of the public sample; {PIN_AGAIN}"
         )
     return replace(fitted, forest=made)
 
@@ -71,7 +71,7 @@ def _require_agreed(made: Forest, model: Model, outcomes: int) -> None:
         for part, count in zip(parts, size.parts, strict=True)
     ):
         raise StalePinsError(
-            f"model.preparation: the file contains more or larger trees than model.trees allows. {PIN_AGAIN}"
+            f"model.preparation: the file contains more or larger trees than model.trees allows; {PIN_AGAIN}"
         )
     largest = float(np.abs(made.values).max(initial=0.0))
     if model.radius is not None and largest > model.radius:

@@ -78,17 +78,18 @@ def load_checkpoint(path: Path, terms: Terms, start: State, watched: Mapping[str
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
-            f"{path}: not a Parley checkpoint; restore the run's checkpoint, or move this file away to start again"
+            f"{path}: not a Parley checkpoint; restore the run's checkpoint, or move this file to another folder to "
+            "start again"
         ) from None
     if not checksum_matches:
         raise SettingError(
             f"{path}: the checksum does not match, so the file was changed after writing; restore the run's "
-            "checkpoint, or move this file away to start again"
+            "checkpoint, or move this file to another folder to start again"
         )
     if checkpoint is None:
         raise SettingError(
-            f"{path}: this checkpoint belongs to other terms than the given terms (hash {expected[:16]}…); give the "
-            "terms of the run, or move this file away to start again"
+            f"{path}: the checkpoint belongs to a run under different terms, not under the given terms (hash "
+            f"{expected[:16]}…); give the terms of that run, or move the checkpoint to another folder to start again"
         )
     return checkpoint
 

@@ -261,8 +261,9 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
     already = f"{unit} = {number(before, side='above')} is already reserved."
     if cost is None and not known:
         return (
-            "The cost of these terms is not known in zCDP, so this ledger cannot accept the terms. The lifetime budget "
-            f"is {budget}, of which {already}"
+            "This ledger cannot accept these terms, because the terms' zCDP cost is not known; agree on other terms. "
+            "Use laplace or gaussian noise that each owner draws itself (noise = 'each-owner'), and batches that are "
+            f"not secret (sampling = 'partition'). The lifetime budget is {budget}, of which {already}"
         )
     now = (
         "nothing more, because you have already accepted them."

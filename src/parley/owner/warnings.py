@@ -146,8 +146,11 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     )
     at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not allow)"
     mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
+    smaller = f"smaller than {max(deviations, key=deviations.__getitem__)} noise"
     verdict = (
-        "These terms use the smaller noise" if mine == cheaper else f"{cheaper.capitalize()} noise would be smaller"
+        f"These terms use {cheaper} noise, which is {smaller}"
+        if mine == cheaper
+        else f"{cheaper.capitalize()} noise would be {smaller}"
     )
     return (
         f"With records clipped in {terms.privacy.clip_norm.upper()}, the noise of each number has a standard deviation "

@@ -77,14 +77,19 @@ class DraftReport(Finished):
             yield Line(columns_line(made.tried), folded=True)
         if made.proposal is not None and self.plan is not None:
             yield from (*plan_parts(made.proposal, written=True), Line(PSI_COMMENT, "dim", folded=True))
-            yield from lines([*plan_beside(self.plan), *with_hosts(made)], folded=True)
+            yield from lines([*plan_beside(self.plan), *([] if self._stays else with_hosts(made))], folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
         yield Line(f"\n{self.written}  the terms: read this file before any owner accepts the terms")
         if self.pinned is not None:
             yield Line(f"{self.pinned}  public numbers pinned by the terms: send this file with the terms")
-        for line in (lifetime_line(made), "Next:", *next_steps(made, self.written)):
+        for line in (lifetime_line(made), "Next:", *next_steps(made, self.written, self._stays)):
             yield Line(line, "dim", aside=True)
+
+    @property
+    def _stays(self) -> bool:
+        """Whether the forecast says that nobody gains by joining."""
+        return self.expected is not None and self.expected.outlook.consortium.verdict == "stay"
 
 
 def draft_terms(

@@ -60,9 +60,10 @@ class ForecastReport:
             yield Line(coding, "yellow", aside=True)
         if (hint := outlook_words.inside_hint(result.outlook)) is not None:
             yield Line(f"\n{hint}")
-        yield Line("More: --details", "dim")
         if self.details:
             yield from self._details()
+        else:
+            yield Line("More: --details", "dim")
         if self.proposal is not None:
             yield from plan_parts(self.proposal)
             yield from lines(kinds.plan_beside(self.content["plan"]), folded=True)

@@ -268,7 +268,7 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     assert "at most 3 of 15 answers, one per epoch" in words
     assert "The total over all epochs, which the terms promise and the ledger debits, is ε = 2 at δ = 1e-05" in words
     assert "records clipped in LINF" in words
-    assert "These terms use the smaller noise" in words
+    assert "noise, which is smaller than" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     (tmp_path / "drawn").mkdir()
     other = releasing(flowers, drawn, tmp_path / "drawn")[0]
@@ -297,7 +297,7 @@ def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_ta
         "a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp")
     )
     words = acceptance_summary(owner, owner.prepare(terms))[-1]
-    assert "The cost of these terms is not known in zCDP, so this ledger cannot accept the terms." in words
+    assert "This ledger cannot accept these terms, because the terms' zCDP cost is not known" in words
     assert "These terms cost ρ" not in words
     with pytest.raises(LedgerError, match="sampling = 'partition'"):
         owner.accept(terms)

@@ -201,7 +201,7 @@ def test_nothing_is_read_of_a_learner_without_a_place_nor_of_what_is_known(servi
     monkeypatch.setattr("parley.network.serving.service.parties", None)
     assert proposed(service, many[0]) == ProposalState("open")
     for _ in range(2 * WASTED_AT_ONCE):
-        with pytest.raises(Refusal, match="of this learner already wait"):
+        with pytest.raises(Refusal, match="this learner already has"):
             told(service, hashed("text"), "text")
 
 

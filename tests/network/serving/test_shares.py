@@ -54,7 +54,7 @@ def test_open_proposals_are_limited_of_one_learner_and_in_all(service):
         proposed(service, terms)
     renewed = Caller(("learner", "also"), "a new key")
     for caller in (LEARNER, renewed):  # by name: another key brings no new places
-        with pytest.raises(Refusal, match="of this learner already wait"):
+        with pytest.raises(Refusal, match="this learner already has"):
             proposed(service, many[MAX_OPEN_PER_LEARNER], caller)
     assert proposed(service, many[0]) == ProposalState("open")  # what is there already is told
     service.inbox.refuse(service.inbox.find(many[0].hash), "no")

@@ -79,7 +79,7 @@ def test_a_memory_that_is_moved_away_while_in_use_ends_the_answers(tmp_path, own
         ledger.accept(reserve("u", Fraction(1), 1))
     assert ledger.head.entries == 3
     shutil.copy(tmp_path / "kept", own_state / "ledgers" / ledger.identity)
-    with pytest.raises(LedgerError, match="moved or replaced while the program used the file"):
+    with pytest.raises(LedgerError, match="moved or replaced while in use"):
         ledger.answer(query(2), each, {}, value(2))
 
 

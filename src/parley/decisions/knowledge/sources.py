@@ -331,7 +331,7 @@ class Stated(Source):
             raise SettingError("least_cost: expected a number > 0, the best model's cost")
         if (self.distance is None) == (self.start is None):
             raise SettingError(
-                "expected either `distance`, the length of theta[1] - theta*, or `start`, the coordinates of theta[1] "
+                "expected either `distance`, the norm of theta[1] - theta*, or `start`, the coordinates of theta[1] "
                 "- theta*"
             )
         if self.distance is not None and not self.distance >= 0:

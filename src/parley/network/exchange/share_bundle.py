@@ -165,6 +165,9 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)
     if contribution.shares is None:
-        raise GuaranteeError(f"{owner.name}: an owner in a simulation sends no shares to hosts")
+        raise GuaranteeError(
+            f"{owner.name}: this owner has no durable ledger, so it cannot send shares to hosts; create the owner with "
+            "a parley.Ledger"
+        )
     delivery.send(terms.hosts, pack(query, owner.name, contribution.noise, contribution.shares))
     return Answer(query.id, owner.name, contribution.noise.records, np.empty(0)), account

@@ -52,7 +52,10 @@ class HostedSum:
         for name, query in questions.items():
             contribution, _ = self._owners[name].contribute(query)
             if contribution.shares is None:
-                raise GuaranteeError(f"{name}: an owner in a simulation sends no shares to hosts")
+                raise GuaranteeError(
+                    f"{name}: this owner has no durable ledger, so it cannot send shares to hosts; create the owner "
+                    "with a parley.Ledger"
+                )
             self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
         query = next(iter(questions.values()))
         openings = self._hosts.open(query.round, query.content)

@@ -202,10 +202,10 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
     for terms_hash in kept:
         if terms_hash not in accounts:
             raise LedgerError(
-                f"{acceptances.folder}/{terms_hash}.json: the terms are accepted, but the ledger {ledger.path} does "
-                "not contain them. The ledger was rolled back or replaced and lacks later answers. Put the latest "
-                "ledger back with its -wal file; if the ledger is lost, run parley owner restore. Remove the "
-                "acceptance file if nobody at this owner accepted these terms"
+                f"{acceptances.folder}/{terms_hash}.json: the ledger {ledger.path} lacks the accepted terms in this "
+                "file; put the latest ledger back with its -wal file. The ledger was rolled back or replaced and lacks "
+                "later answers. If the latest ledger is lost, run parley owner restore. Remove the acceptance file if "
+                "nobody at this owner accepted these terms"
             )
     for terms_hash, account in accounts.items():
         if not account.used_up and terms_hash not in kept and terms_hash != accepting:

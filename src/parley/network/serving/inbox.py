@@ -26,6 +26,7 @@ from parley.errors import DiskError, Malformed, Refusal, SettingError, TermsErro
 from parley.network.identity.settings import PROPOSAL_LAPSE_DAYS, OwnerSettings
 from parley.network.serving.acceptance import Acceptances, accepted_terms
 from parley.network.serving.opening import locked
+from parley.numerals import counted
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 from parley.validate import printable
@@ -216,8 +217,8 @@ class Inbox:
         free = MAX_OPEN_PROPOSALS - len(waiting)
         if theirs and FREE_PLACES_PER_PROPOSAL * theirs >= free:
             raise Refusal(
-                f"{theirs} proposals of this learner already wait for a decision; the remaining places are for other "
-                "learners"
+                f"this learner already has {counted(theirs, 'proposal')} waiting for this owner's decision; propose "
+                "again after the owner has decided"
             )
         if free <= 0:
             raise Refusal("the inbox is full; propose again after this owner has decided on other proposals")

@@ -97,8 +97,8 @@ NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
 REMEDY_BY_KIND = {
     "ledger": "Put the latest ledger file and its -wal file back. If the latest ledger is lost, run parley owner "
     "restore",
-    "journal": "Put the latest journal file and its -wal file back. If the latest journal is lost, move this file away "
-    "and agree on new terms, which begin a new journal",
+    "journal": "Put the latest journal file and its -wal file back. If the latest journal is lost, move the current "
+    "journal to another folder and agree on new terms, which begin a new journal",
 }
 
 
@@ -250,9 +250,7 @@ class Memory(NotedEnd):
         except FileNotFoundError:
             raise self.missing() from None
         if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
-            raise LedgerError(
-                f"{self.path}: the file was moved or replaced while the program used the file; restart the program"
-            )
+            raise LedgerError(f"{self.path}: the file was moved or replaced while in use; restart the program")
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise StateFolderError(
                 f"{self.path}: this account must own the file, and no other account may write to the file; correct the "

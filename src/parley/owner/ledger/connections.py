@@ -32,7 +32,7 @@ class FileIdentity:
     def require_same(self) -> None:
         if self._file is None or self._found() != self._file:
             raise LedgerError(
-                f"{self.path}: the {self.kind} was moved or replaced while Parley used the file; nothing was released. "
+                f"{self.path}: the {self.kind} was moved or replaced while in use; nothing was released. "
                 "Put the file back, or restart the program"
             )
 

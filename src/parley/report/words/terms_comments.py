@@ -77,8 +77,9 @@ def _lifetime(terms: Terms) -> tuple[str, str]:
     return f"--lifetime {epsilon:.6g}", f" --lifetime-delta {delta:.6g}" if delta > 0 else ""
 
 
-def next_steps(made: Draft, file: Path) -> list[str]:
-    """Return the next commands as typed: forecast, inside view, simulation, release, score."""
+def next_steps(made: Draft, file: Path, stays: bool = False) -> list[str]:
+    """Return the next commands as typed: forecast, inside view, simulation, release, score. If everybody `stays`, say
+    that a release is refused."""
     terms = made.terms
     owner, budget, elsewhere = terms.owners[0], "".join(_lifetime(terms)), terms.owners[0].data is None
     name, table = shlex.quote(owner.name), "TABLE" if owner.data is None else shlex.quote(_as_typed(owner.data))
@@ -107,6 +108,7 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         plan_command = f"parley plan {ready} --write {planned}  # how best to spend the remaining budget"
         steps = [stats_command, plan_command, *steps]
     release, debited = ("", "debited in the same ledgers") if scales else (f" {budget}", "debited")
+    debited = "refused while the forecast says stay" if stays else debited
     return [
         *steps,
         f"parley train {learned}  # a simulation at no cost; keep its figures private",

@@ -183,9 +183,9 @@ def missed_line(simulated: float, forecast: "Interval") -> str:
     """Say that a simulation is far above its forecast, and what to do."""
     return (
         f"ψ is {number(simulated)}, far above its forecast of {number(forecast.mean)} ({number(forecast.low)} to "
-        f"{number(forecast.high)}). The owners' rows do not look like the public sample, so do not rely on the "
-        "forecast. Before a release, find out whose rows differ: each owner runs parley forecast --inside on its own "
-        "rows."
+        f"{number(forecast.high)}). Either the owners' rows differ from the public sample, or the model without "
+        "privacy overfits the training rows. Before a release, compare costs on held-out rows. Each owner can run "
+        "parley forecast --inside on its own rows."
     )
 
 

@@ -39,12 +39,17 @@ class CorrelatedSGDRules(NetworkSGDRules):
                 "that later rounds cannot cancel"
             )
         if learning.participation is not None:
-            raise ValueError("participation|not allowed with correlated-sgd: every round asks every owner")
+            raise ValueError(
+                "participation|not allowed with correlated-sgd, because every round asks every owner; remove "
+                "participation"
+            )
 
     def check(self, terms: CheckableTerms) -> None:
         """Refuse rounds that ask only some owners."""
         if any(owner.stride is not None for owner in terms.owners):
-            raise ValueError("owners.stride|not allowed with correlated-sgd: every round asks every owner")
+            raise ValueError(
+                "owners.stride|not allowed with correlated-sgd, because every round asks every owner; remove stride"
+            )
 
 
 ALGORITHM: AlgorithmRules = CorrelatedSGDRules()

@@ -31,10 +31,11 @@ class NetworkFederatedRules(FederatedRules):
         super().check_learning(learning)
         if learning.epochs is not None:
             raise ValueError(
-                f"epochs|not allowed with {learning.algorithm}: `horizon` counts rounds, each of `local_steps` steps"
+                f"epochs|not allowed with {learning.algorithm}, which counts rounds; remove epochs, and set horizon to "
+                "the number of rounds"
             )
         if learning.top_k is not None:
-            raise ValueError("top_k|not allowed for networks: owners send whole answers")
+            raise ValueError("top_k|not allowed for networks, because owners send whole answers; remove top_k")
         if learning.step == "auto":
             raise ValueError("step|expected a number; 'auto' is not available for networks")
 

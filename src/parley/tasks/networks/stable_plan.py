@@ -111,5 +111,6 @@ def require_study(seed: int | None, ledger: AnyLedger | None) -> None:
     """Refuse (GuaranteeError) stable noise without a seed or with a ledger: it could be released."""
     if seed is None or ledger is not None:
         raise GuaranteeError(
-            "answers with stable noise cannot be released, because no exact sampler exists; pass a seed and no ledger"
+            "answers with stable noise cannot be released, because no exact sampler exists; to simulate instead, pass "
+            "a seed and omit the ledger"
         )
