@@ -53,6 +53,7 @@ class ForecastReport:
             yield Grid(outlook_words.gain_rows(result.outlook), outlook_words.GAIN_TITLE)
         else:
             yield Line(said.baseline_line(result.worth, result.expected_cost), folded=True)
+        if not self.details or len(result.terms.owners) == 1:
             yield from lines(said.verdict_lines(result), "bold yellow", folded=True)
         yield from (Line(f"\n{sentence}") for sentence in others)
         yield from lines([f"Note: {warning}." for warning in result.warnings], "yellow", folded=True)

@@ -16,7 +16,7 @@ from parley.validate import Floats
 
 # standard errors by which a joint model may seem worse than the public sample's and still be released
 ALLOWED_ERRORS = 2.0
-NOBODY_GAINS = "no group of these owners gains by joining: each does as well with a model of its own"
+NOBODY_GAINS = "no group of these owners gains by joining, because each owner does as well with a model of its own"
 PLAN_NEEDS_WAITING = (
     "plans cover only rounds that wait for every owner: plan without learning.staleness and owners.answers"
 )
@@ -65,10 +65,14 @@ class Worth:
         return None
 
     def against(self) -> str | None:
-        """Return the objection to spending: nobody gains or, for a single owner, a baseline; None if there is none."""
+        """Return the objection to spending: nobody gains or, for a single owner, a baseline; None if there is none. If
+        nobody gains, a baseline that is as good is named, too."""
+        below = self.sentence()
         if self.outlook is None or len(self.outlook.names) < 2:
-            return self.sentence()
-        return NOBODY_GAINS if self.outlook.consortium.verdict == "stay" else None
+            return below
+        if self.outlook.consortium.verdict != "stay":
+            return None
+        return NOBODY_GAINS if below is None else f"{NOBODY_GAINS}. Moreover, {below}"
 
     def to_json(self) -> dict[str, float | None]:
         """Return the object under `baselines` in `parley forecast --json` and `parley train --json`."""
@@ -111,7 +115,9 @@ def require_worth(found: Worth | None) -> None:
     """Refuse terms whose model is forecast to lie below a baseline, or to help nobody."""
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
-        advice = "parley forecast says which terms would change that" if sentence == NOBODY_GAINS else found.advice
+        known = sentence.startswith(NOBODY_GAINS)
+        advice = "parley forecast --details says whether other terms would change this" if known else found.advice
         raise BelowBaselineError(
-            f"the model is not worth a budget: {sentence}; {advice}, or release anyway with --force. Nothing was spent"
+            f"the model is not worth its budget: {sentence}; {advice}. --force releases the model anyway. Nothing was "
+            "spent"
         )

@@ -107,7 +107,8 @@ class Ledger:
             raise LedgerError(f"{str(path)!r}: a ledger must be a file; give the path of a file")
         if lifetime is None and not self.path.exists():
             raise LedgerError(
-                f"{self.path}: the ledger does not exist; to create the ledger, give a lifetime budget (epsilon)"
+                f"{self.path}: the ledger does not exist. If the ledger is lost, restore a backup (parley owner "
+                "restore). To create the table's first ledger, give a lifetime budget (epsilon)"
             )
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
