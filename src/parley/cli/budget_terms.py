@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from parley.numerals import number, percent
+from parley.owner.disclosure import hosts_condition
 from parley.privacy.events import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
@@ -62,12 +63,13 @@ def caption(terms: Terms) -> str:
         else f" The same record may be in up to {copies} owners' tables. The columns after δ assume that the owner "
         "shares a record with the owners whose answers reveal most."
     )
+    hosts = f" {hosts_condition(terms)}" if terms.noise.hosts else ""
     return (
         f"{worst} 'Bits known' is the mutual information between {protected} "
         "and all releases under these terms, averaged over possible contents. 'Guess factor' is the factor by which a "
         "correct guess becomes more likely (min-entropy). The guess factor is known only if δ is 0. 'Except with' is "
         "the highest probability that the answers reveal more than the preceding column says."
-        f"{shared} Neighbouring tables: {Adjacency.from_unit(terms.privacy.unit)}."
+        f"{shared}{hosts} Neighbouring tables: {Adjacency.from_unit(terms.privacy.unit)}."
     )
 
 

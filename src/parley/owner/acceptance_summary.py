@@ -2,7 +2,7 @@
 
 from parley.errors import ParleyError, SettingError, UnknownTerms
 from parley.numerals import counted, number, percent
-from parley.owner.disclosure import covering_epsilon, host_names, leakage_words, record_leakage
+from parley.owner.disclosure import covering_epsilon, host_names, hosts_condition, leakage_words, record_leakage
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
@@ -172,17 +172,9 @@ def _smallest_epsilon(owner: Owner, terms: Terms) -> str:
     if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
-    holds = (
-        "no two hosts act together"
-        if terms.noise.hosts != TWO_HOSTS.hosts
-        else "the two hosts do not act together and neither host's journal is rolled back"
-        if not terms.noise.paired
-        else "both hosts follow the protocol and do not act together. A host that departs from it can take away nearly "
-        "all noise, and nobody notices"
-    )
     return (
         f" All owners share one noise, so the smallest ε of all owners applies (the terms give you ε = {own}). "
-        f"The promise holds as long as {holds}."
+        f"{hosts_condition(terms)}"
     )
 
 

@@ -20,7 +20,7 @@ from parley.protocol.setup import Setup, resolve
 from parley.protocol.stages import Stage
 from parley.protocol.task import Task, task_of
 from parley.terms import Host, Terms
-from parley.terms.catalogue import ALL_MECHANISMS
+from parley.terms.catalogue import ALL_MECHANISMS, TWO_HOSTS
 from parley.terms.file import TermsWarning
 from parley.terms.sections import OWNER_UNIT
 from parley.validate import printable, upper
@@ -304,3 +304,19 @@ def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
         f"{about}, on average over all possible values (mutual information).{guess} Releases under other terms add to "
         "these bits."
     )
+
+
+def hosts_condition(terms: Terms) -> str:
+    """Say what the promise demands of the hosts."""
+    hosts = ", ".join(host.name for host in terms.hosts)
+    if terms.noise.hosts > TWO_HOSTS.hosts:
+        return (
+            f"The promise holds as long as no two of the hosts {hosts} act together and all hosts follow the protocol."
+        )
+    journals = "neither's journal is put back to an earlier time"
+    if terms.noise.paired:
+        return (
+            f"The promise holds as long as both hosts {hosts} follow the protocol, do not act together, and {journals}."
+            " A host that departs from the protocol can remove nearly all noise, and nobody notices."
+        )
+    return f"The promise holds unless the two hosts {hosts} act together, and as long as {journals}."

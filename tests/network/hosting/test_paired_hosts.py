@@ -186,11 +186,11 @@ def test_a_release_repeats_its_openings_and_says_what_it_rests_on(tmp_path):
         owners[-1].accept(terms)
     first, again = parley.train(terms, owners), parley.train(terms, owners)
     assert np.array_equal(first.theta, again.theta)
-    assert "Both hosts must also follow the protocol while they draw the noise" in guarantee(first)
+    assert "as long as both hosts h0, h1 follow the protocol" in guarantee(first)
     said = " ".join(owners_summary(owners[0], owners[0].agreement(terms.hash)))
     assert "each host receives one" in said or "send one of the shares to each host" in said
     assert "which the hosts draw together and no host knows" in said
-    assert "both hosts follow the protocol and do not act together" in said
+    assert "as long as both hosts h0, h1 follow the protocol, do not act together" in said
     words = " ".join(acceptance_summary(terms, "h0"))
     assert "with the other host, and send your part" in words
     assert "can take away nearly all noise" in words

@@ -228,8 +228,8 @@ def test_a_release_with_two_hosts_in_process_repeats_its_openings(tmp_path):
     again = parley.train(terms, owners)
     assert np.array_equal(first.theta, again.theta)
     assert (
-        "It holds unless the two hosts h0, h1 act together, and as long as neither's journal is put back to an earlier "
-        "time" in guarantee(first)
+        "The promise holds unless the two hosts h0, h1 act together, and as long as neither's journal is put back to "
+        "an earlier time" in guarantee(first)
     )
     owners_words(terms, owners[0])
 
@@ -238,7 +238,7 @@ def owners_words(terms, owner):
     said = owners_summary(owner, owner.agreement(terms.hash))
     assert any("The two hosts together can read your exact sum" in sentence for sentence in said)
     assert any("into two shares, and send one of the shares to each host" in sentence for sentence in said)
-    holds = "as long as the two hosts do not act together and neither host's journal is rolled back"
+    holds = "unless the two hosts h0, h1 act together, and as long as neither's journal is put back"
     assert any(holds in sentence for sentence in said)
     assert "one of two shares of every answer, which tells you nothing" in " ".join(acceptance_summary(terms, "h0"))
 

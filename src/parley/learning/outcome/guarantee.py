@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.result import Result
 from parley.numerals import counted, number
+from parley.owner.disclosure import hosts_condition
 from parley.protocol.task import Task, task_of
 from parley.terms.sections import OWNER_UNIT
 
@@ -67,17 +68,11 @@ def guarantee(result: Result) -> str:
         else "the owner's ε"
     )
     text = (
-        f"{subject} ε-differentially private with {whose} and δ = {privacy.delta:g}; two tables are neighbours if they "
-        f"differ in {people}, {result.adjacency}."
+        f"{subject} (ε, δ)-differentially private with {whose} and δ = {privacy.delta:g}. Two tables are neighbours if "
+        f"they differ in {people}, {result.adjacency}."
     )
     if shared:
-        hosts = ", ".join(host.name for host in result.terms.hosts)
-        two = result.terms.noise.hosts == 2
-        text += f" It holds unless {'the two hosts' if two else 'two of the hosts'} {hosts} act together"
-        text += ", and as long as neither's journal is put back to an earlier time." if two else "."
-        text += (
-            " Both hosts must also follow the protocol while they draw the noise." if result.terms.noise.paired else ""
-        )
+        text += f" {hosts_condition(result.terms)}"
     if privacy.shared_records > 1:
         epsilon = number(result.shared_record_epsilon, side="above")
         text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
