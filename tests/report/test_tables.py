@@ -202,7 +202,7 @@ def standing(count):
 TABLES = {
     "forecast": lambda n: outlook.gain_rows(foreseen(n)),
     "forecast --details": lambda n: forecast.owner_rows(foreseen(n)),
-    "forecast --details, noise": lambda n: noise.kind_rows(kinds(n)),
+    "forecast --details, noise": lambda n: noise.kind_rows(kinds(n), paired=True),
     "forecast --inside": lambda n: outlook.inside_rows(
         Made(rows=1_250_000, owner=owner(names(n)[0]), alone_model="linear and trees")
     ),

@@ -43,7 +43,9 @@ def host_names(terms: Terms) -> str:
 
 
 def role_warnings(terms: Terms) -> list[TermsWarning]:
-    """Warn of hosts that have an interest in what they could read together."""
+    """Warn of hosts that have an interest in what they could read together; of two that draw together, also alone."""
+    if terms.noise.paired:
+        return _paired_role_warnings(terms)
     warnings = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
     owners = [host for host in terms.hosts if "owner" in roles(terms, host) and host not in learners]
@@ -70,6 +72,22 @@ def role_warnings(terms: Terms) -> list[TermsWarning]:
             )
         )
     return warnings
+
+
+def _paired_role_warnings(terms: Terms) -> list[TermsWarning]:
+    sentences = []
+    for host in terms.hosts:
+        also, name = roles(terms, host), printable(host.name)
+        if also:
+            subject = f"The learner, {name}," if "learner" in also else f"The owner {name}"
+            sentences.append(
+                f"{subject} is one of two hosts that draw together. By departing from the protocol, {name} alone can "
+                "remove nearly all noise, unnoticed."
+            )
+    if not sentences:
+        return []
+    sentences.append("Together, the two hosts can read every owner's exact sums, without noise.")
+    return [TermsWarning("hosts", " ".join(sentences))]
 
 
 def key_warnings(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:

@@ -79,7 +79,8 @@ class ForecastReport:
         yield Line(f"\n{said.assumption(result)}", "dim")
         if (without := said.better_without(result)) is not None:
             yield Line(f"\n{without}", folded=True)
-        yield from (Line(said.SCORING_HINT, "dim", folded=True), BLANK_LINE, Grid(kinds.kind_rows(noise), kinds.TITLE))
+        rows = kinds.kind_rows(noise, result.terms.noise.paired)
+        yield from (Line(said.SCORING_HINT, "dim", folded=True), BLANK_LINE, Grid(rows, kinds.TITLE))
         yield Line(f"\n{kinds.decision(noise, kind)}", folded=True)
         if kind == "two_hosts":
             yield Line(kinds.two_hosts(len(result.terms.owners)), folded=True)
@@ -139,7 +140,9 @@ def forecast_terms(
         plan_content = None if proposal is None else proposal.to_json()
     verdict = [outlook_words.verdict_sentence(result.outlook)]
     if better is not None:
-        verdict.append(said.remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners)))
+        verdict.append(
+            said.remedy_line(better, "join" in result.outlook.verdicts, len(terms.owners), terms.noise.paired)
+        )
     content |= {"sentences": verdict, "would_join": None if better is None else better.to_json()}
     if write is not None and proposal is not None and proposal.best is not None:
         write_terms(proposal.terms, write, notes=KEY_NOTES)

@@ -123,17 +123,21 @@ def test_every_kind_is_the_forecast_of_its_own_terms(privacy):
 def test_two_hosts_are_forecast_alike_from_whichever_terms():
     apart = make_terms(300, 400, 500, epsilon=2.0, **WAY, **QUIET)
     two = shared_terms(apart).changed(hosts=UNNAMED_HOSTS[:2])
+    paired = two.changed(privacy={"draw": "together"})
     direct = forecast(two, PILOT, resamples=2)
-    for terms in (apart, two):
+    for terms in (apart, two, paired):
         noise = compare_noise(forecast(terms, PILOT, resamples=2)).to_json()
         fitness = {kind: noise[kind]["relative_fitness"] for kind in ("shared", "two_hosts", "each_owner")}
         assert fitness["two_hosts"] == pytest.approx(direct.relative_fitness.mean, rel=1e-9)
         assert fitness["shared"] < fitness["two_hosts"] < fitness["each_owner"]
-    assert "would not reduce the noise" in plan_beside({"owner_count": 2, "hosts": 2, "shared": None})[0]
-    assert (
-        "the variance is 1.5 times that of two hosts" in plan_beside({"owner_count": 3, "hosts": 2, "shared": None})[0]
-    )
-    assert plan_beside({"owner_count": 3, "hosts": 3, "shared": None}) == []
+    planned = {"owner_count": 2, "hosts": 2, "paired": False, "shared": None}
+    (said,) = plan_beside(planned)
+    assert "would not reduce the noise" in said
+    assert 'With privacy.draw = "together", two hosts draw one noise' in said
+    assert "the variance is 1.5 times that of two hosts" in plan_beside(planned | {"owner_count": 3})[0]
+    for count in (2, 3):
+        assert plan_beside(planned | {"owner_count": count, "hosts": 3}) == []
+        assert plan_beside(planned | {"owner_count": count, "paired": True}) == []
 
 
 def test_unequal_budgets_are_where_one_noise_loses():

@@ -83,6 +83,7 @@ def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
         "unjudged",
         "owner_count",
         "hosts",
+        "paired",
     }
     assert content["choices"][0]["label"] == "as written"
     assert all(math.isfinite(choice["relative_fitness"]) for choice in content["choices"])

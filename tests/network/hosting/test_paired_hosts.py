@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from parley.audit.served import one_host
 from parley.audit.served.one_host import audit_hosts
 from parley.decisions.planning.noise_terms import each_owner_terms, kind_of, shared_terms
 from parley.errors import AbortedRound, TermsError
-from parley.learning.outcome.guarantee import guarantee
+from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.network.exchange.in_process import SimulatedSum
 from parley.network.exchange.share_bundle import Shape
 from parley.network.hosting.journal import Journal
@@ -22,11 +23,14 @@ from parley.network.hosting.offer import acceptance_summary
 from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
+from parley.owner.disclosure import role_warnings
 from parley.privacy.mechanisms.paired_recipe import paired_recipe
 from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.sharing import pair as pair_module
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
+from parley.report.words.audit import HOSTS_NOTE
+from parley.report.words.noise import KIND_LABELS, kind_rows
 
 SHAPE = Shape(Law.LAPLACE, 4, 5)
 
@@ -194,6 +198,43 @@ def test_a_release_repeats_its_openings_and_says_what_it_rests_on(tmp_path):
     words = " ".join(acceptance_summary(terms, "h0"))
     assert "with the other host, and send your part" in words
     assert "can take away nearly all noise" in words
+
+
+@pytest.mark.parametrize(
+    ("hosts", "named"),
+    [
+        (("h0", "h1"), []),
+        (("learner", "h1"), [("The learner, learner,", "learner")]),
+        (("h0", "a"), [("The owner a", "a")]),
+        (("a", "learner"), [("The owner a", "a"), ("The learner, learner,", "learner")]),
+        (("b", "a"), [("The owner b", "b"), ("The owner a", "a")]),
+    ],
+)
+def test_each_host_with_an_interest_is_named_as_one_that_can_remove_the_noise_alone(hosts, named):
+    found = [warning.sentence for warning in role_warnings(together().changed(hosts=hosts))]
+    assert len(found) == bool(named)
+    for sentence in found:
+        assert "as long as no two hosts act together" not in sentence
+        assert sentence.endswith("Together, the two hosts can read every owner's exact sums, without noise.")
+        for subject, name in named:
+            assert (
+                f"{subject} is one of two hosts that draw together. By departing from the protocol, {name} alone can "
+                "remove nearly all noise, unnoticed." in sentence
+            )
+
+
+def test_reports_label_the_noise_by_the_terms_and_do_not_advise_against_it():
+    gained = {"gains": [0.0], "share_that_gains": 1.0, "delta": 1e-6, "relative_fitness": 1.0, "together": 1.0}
+    noise = dict.fromkeys(KIND_LABELS, gained)
+    for paired, label in ((True, "shared (2 hosts together)"), (False, "shared (3 hosts)")):
+        assert label in [row[0] for row in kind_rows(noise, paired)]
+        terms = together().changed(privacy={"draw": "together" if paired else None})
+        words = kind_of_run(SimpleNamespace(terms=terms, by_word=True))
+        assert words.endswith(
+            " or a host departed from the protocol." if paired else "unless two hosts acted together."
+        )
+    assert "draw one noise together" in HOSTS_NOTE
+    assert "only tested whether their bytes are evenly distributed" in HOSTS_NOTE
 
 
 def test_killed_at_random_they_open_nothing_twice(tmp_path: Path):

@@ -1,7 +1,9 @@
 """Two hosts draw one noise: its law, its arithmetic, and that neither can tell."""
 
 import dataclasses
+import decimal
 import hashlib
+import threading
 from functools import partial
 from itertools import pairwise
 
@@ -11,15 +13,19 @@ from scipy.stats import chi2
 
 from parley.errors import ExchangeError
 from parley.privacy.mechanisms import paired_recipe as recipes
+from parley.privacy.mechanisms import shared_noise
 from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.privacy.mechanisms.paired_recipe import INDEX_BITS, PLACES, PairedRecipe, paired_recipe
-from parley.privacy.mechanisms.shared_noise import Law, draw_low_plainly
+from parley.privacy.mechanisms.shared_noise import Law, discrete_gaussian, draw_low_plainly
 from parley.privacy.sharing import oblivious, paired_noise
+from parley.privacy.sharing import pair as pair_module
+from parley.privacy.sharing.circuits import run_circuit
 from parley.privacy.sharing.oblivious import (
     BASE_BYTES,
     BaseTransfers,
     Receiver,
     Sender,
+    Strings,
     hash_rows,
     rows_of,
     unknown_key,
@@ -260,6 +266,244 @@ def test_a_missing_mask_is_told(monkeypatch, mask):
     assert max(suspicious(noise, bits)) > 9
 
 
+class IdealPair(Pair):
+    """A host whose triples, transfers and own random words a dealer chose, and whose messages are remembered."""
+
+    def __init__(self, channel, triples, ends, private):
+        super().__init__(channel, ends, None)
+        self._dealt, self._own = triples, private
+
+    def _triples(self, words):
+        return tuple(each.reshape(-1) for each in self._dealt)
+
+    def random(self, *shape):
+        return self._own.reshape(shape)
+
+
+class IdealSender:
+    def __init__(self, first, second):
+        self._strings = Strings(*(np.stack([np.zeros_like(each), each], axis=1) for each in (first, second)))
+
+    def extend(self, columns):
+        return self._strings
+
+
+class IdealReceiver:
+    def __init__(self, first, second):
+        self._first, self._second = first, second
+
+    def extend(self, choices):
+        bits = unpack_bits(choices[None], 64 * choices.size)[0].astype(bool)
+        chosen = np.where(bits, self._second, self._first)
+        return np.zeros((128, choices.size), dtype=np.uint64), np.stack([np.zeros_like(chosen), chosen], axis=1)
+
+
+LANE_WORDS = 2
+
+
+class Dealt:
+    """Inputs, triples, strings and choices of both hosts: (share of host 0, share of host 1) each."""
+
+    def __init__(self, recipe, seed):
+        words = SeededWords(seed.encode())
+        self.recipe, self.plan = recipe, make_paired_plan(recipe)
+        gates, outputs = self.plan.circuit.gates, len(self.plan.weights)
+        self.inputs = [words(INPUTS * LANE_WORDS).reshape(INPUTS, LANE_WORDS) for _ in (0, 1)]
+        a, b, c = ([words(gates * LANE_WORDS).reshape(gates, LANE_WORDS) for _ in (0, 1)] for _ in range(3))
+        c[1] = ((a[0] ^ a[1]) & (b[0] ^ b[1])) ^ c[0]
+        self.triples = [list(each) for each in zip(a, b, c, strict=True)]
+        self.strings = [words(64 * LANE_WORDS * outputs) for _ in (0, 1)]
+        self.choices = words(outputs * LANE_WORDS)
+
+    def run(self):
+        """(the numbers, what each host received, the shares of the output planes)."""
+        ends = [Recorded(end) for end in wires(hosts=2)]
+        hosts = [
+            IdealPair(ends[0], self.triples[0], (IdealSender(*self.strings), None), None),
+            IdealPair(ends[1], self.triples[1], (None, IdealReceiver(*self.strings)), self.choices),
+        ]
+
+        def draw(host):
+            bits = host.evaluate(self.plan.circuit, self.inputs[host.index])
+            return bits, host.weighted_sum(bits, self.plan.weights)
+
+        made = run_in_threads(*(partial(draw, host) for host in hosts))
+        return (made[0][1] + made[1][1]).view(np.int64), [end.received for end in ends], [bits for bits, _ in made]
+
+    def explained(self, host):
+        """The same view of `host` from other inputs of the other one: its secrets are chosen to fit the messages."""
+        _, _, bits = self.run()
+        other, fitting = 1 - host, Dealt(self.recipe, "others")
+        fitting.inputs[host], fitting.triples[host] = self.inputs[host], self.triples[host]
+        self._fit_triples(fitting, other)
+        outputs = fitting.run()[2]
+        size = 64 * LANE_WORDS
+        if host == 0:  # it sees choices behind x1, and knows both strings
+            fitting.strings, fitting.choices = self.strings, self.choices ^ (bits[1] ^ outputs[1]).reshape(-1)
+            return fitting
+        chosen = unpack_bits(self.choices[None], self.choices.size * 64)[0].astype(bool)
+        x1 = unpack_bits(bits[1], size).reshape(-1).astype(bool)
+        before, after = (unpack_bits(each[0], size).reshape(-1).astype(np.uint64) for each in (bits, outputs))
+        moved = np.uint64(2) * np.repeat(self.plan.weights, size) * (after - before)
+        by_zero, by_one = (np.where(chosen ^ x1, *self.strings[::step]) for step in (-1, 1))
+        by_zero, by_one = np.where(x1, by_zero + moved, by_zero), np.where(x1, by_one, by_one - moved)
+        fitting.choices = self.choices
+        fitting.strings = [np.where(chosen ^ x1, *pair) for pair in ((by_one, by_zero), (by_zero, by_one))]
+        return fitting
+
+    def _fit_triples(self, fitting, other):
+        """Triples with which `other` sends the same messages from its other inputs."""
+        circuit, used = self.plan.circuit, 0
+        own, theirs = [np.zeros((circuit.wires + 1, LANE_WORDS), dtype=np.uint64) for _ in range(2)]
+        shares = [own, theirs]  # of `other`, in this run and in the fitting one
+        shares[0][: circuit.inputs], shares[1][: circuit.inputs] = self.inputs[other], fitting.inputs[other]
+        host_shares = np.zeros_like(own)
+        host_shares[: circuit.inputs] = self.inputs[1 - other]
+        fitted = [np.zeros_like(each) for each in self.triples[other]]
+
+        def conjunctions(step, wires):
+            nonlocal used
+            now, made = slice(used, used + step.left.size), slice(step.start, step.start + step.left.size)
+            used += step.left.size
+            mine, new, host = wires
+            a, b, c = (each[now] for each in self.triples[other])
+            a_host, b_host, c_host = (each[now] for each in self.triples[1 - other])
+            sent_d, sent_e = mine[step.left] ^ a, mine[step.right] ^ b
+            d, e = sent_d ^ host[step.left] ^ a_host, sent_e ^ host[step.right] ^ b_host
+            fitted[0][now], fitted[1][now] = new[step.left] ^ sent_d, new[step.right] ^ sent_e
+            fitted[2][now] = ((a_host ^ fitted[0][now]) & (b_host ^ fitted[1][now])) ^ c_host
+            both = d & e
+            mine[made] = c ^ (d & b) ^ (e & a) ^ (both if other == 0 else 0)
+            new[made] = fitted[2][now] ^ (d & fitted[1][now]) ^ (e & fitted[0][now]) ^ (both if other == 0 else 0)
+            host[made] = c_host ^ (d & b_host) ^ (e & a_host) ^ (both if other == 1 else 0)
+
+        run_circuit(circuit, [own, theirs, host_shares], [other == 0, other == 0, other == 1], conjunctions)
+        fitting.triples[other] = fitted
+
+
+@pytest.mark.parametrize("host", [0, 1])
+@pytest.mark.parametrize("recipe", LAWS, ids=["laplace", "gaussian"])
+def test_every_view_fits_other_numbers(recipe, host):
+    """For any other input of the other host there are secrets of it with which this host sees the same, bit for bit."""
+    dealt = Dealt(recipe, "dealt")
+    numbers, received, _ = dealt.run()
+    others, seen, _ = dealt.explained(host).run()
+    assert received[host] == seen[host]
+    assert len(received[host]) > 10
+    assert (numbers != others).mean() > 0.7  # small Laplace numbers are often equal
+
+
+@pytest.mark.parametrize("mutant", ["one triple for all", "choices from the planes", "no choices"])
+def test_a_view_without_a_mask_does_not_fit(monkeypatch, mutant):
+    if mutant == "one triple for all":
+        whole = IdealPair._triples
+        monkeypatch.setattr(
+            IdealPair,
+            "_triples",
+            lambda self, words: tuple(
+                np.tile(each.reshape(-1)[:LANE_WORDS], words // LANE_WORDS) for each in whole(self, words)
+            ),
+        )
+    else:
+        kept = Pair._choose
+
+        def choose(self, planes, weights):
+            self._own = np.roll(planes, 1, axis=0) if mutant == "choices from the planes" else np.zeros_like(planes)
+            return kept(self, planes, weights)
+
+        monkeypatch.setattr(Pair, "_choose", choose)
+    dealt = Dealt(LAWS[0], "dealt")
+    received = dealt.run()[1]
+    assert received[0] != dealt.explained(0).run()[1][0]
+
+
+def once(monkeypatch, recipe=LAWS[0], size=700):
+    """What a session of several batches used: stretches of streams by key, rows hashed and private words by host."""
+    stretches, rows, lock = [], {}, threading.Lock()
+    begin, give, hashed = Keystream.__init__, Keystream.words, oblivious.hash_rows
+
+    def begun(self, key, purpose=0):
+        begin(self, key, purpose)
+        self.about = key, purpose
+
+    def given(self, *shape):
+        start = self.given
+        made = give(self, *shape)
+        with lock:
+            stretches.append((threading.get_ident(), self.about, start, self.given))
+        return made
+
+    def hash_and_note(some):
+        with lock:
+            rows.setdefault(threading.get_ident(), []).append(some)
+        return hashed(some)
+
+    monkeypatch.setattr(Keystream, "__init__", begun)
+    monkeypatch.setattr(Keystream, "words", given)
+    monkeypatch.setattr(oblivious, "hash_rows", hash_and_note)
+    monkeypatch.setattr(paired_noise, "BATCH_COORDINATES", 256)
+    monkeypatch.setattr(pair_module, "PIECE_WORDS", 500)
+    drawn_by(("once 0", "once 1"), recipe, size)
+    return stretches, rows
+
+
+def used_twice(stretches, rows):
+    """Whether a host took a stretch of a stream, or hashed a row, twice."""
+    by_stream = {}
+    for host, about, start, end in stretches:
+        by_stream.setdefault((host, about), []).append((start, end))
+    overlaps = any(later[0] < earlier[1] for found in by_stream.values() for earlier, later in pairwise(sorted(found)))
+    return overlaps or any(
+        len(np.unique(np.concatenate(found), axis=0)) < sum(map(len, found)) for found in rows.values()
+    )
+
+
+def test_no_word_and_no_row_is_used_twice(monkeypatch):
+    stretches, rows = once(monkeypatch)
+    assert len(rows) == 2
+    assert not used_twice(stretches, rows)
+    gates, words = make_paired_plan(LAWS[0]).circuit.gates, 4 + 4 + 3
+    spent = sorted(
+        sum(
+            end - start for host, about, start, end in stretches if host == each and (each, about) in private(stretches)
+        )
+        for each in rows
+    )
+    assert spent == [words * (INPUTS + gates), words * (INPUTS + gates + 2 * INDEX_BITS)]
+
+
+def private(stretches):
+    """Streams that one host alone took from, the most by far: its own random words."""
+    by_key = {}
+    for host, about, start, end in stretches:
+        by_key.setdefault(about, {}).setdefault(host, 0)
+        by_key[about][host] += end - start
+    alone = [(next(iter(hosts)), about, *hosts.values()) for about, hosts in by_key.items() if len(hosts) == 1]
+    most = {host: max(size for each, _, size in alone if each == host) for host, *_ in alone}
+    return {(host, about) for host, about, size in alone if size == most[host]}
+
+
+def test_streams_that_begin_again_are_told(monkeypatch):
+    whole = oblivious._planes
+
+    def again(streams, words):
+        for stream in streams:
+            Keystream.__init__(stream, *stream.about)
+        return whole(streams, words)
+
+    monkeypatch.setattr(oblivious, "_planes", again)
+    assert used_twice(*once(monkeypatch))
+
+
+@pytest.mark.parametrize("digits", [6, 12])
+def test_tables_do_not_depend_on_the_precision_of_the_callers_decimals(digits):
+    made = [paired_recipe(law, 9) for law in Law]
+    for cached in (paired_recipe, shared_noise.laplace_recipe, shared_noise.gaussian_recipe, discrete_gaussian):
+        cached.cache_clear()
+    with decimal.localcontext(prec=digits):
+        assert [paired_recipe(law, 9) for law in Law] == made
+
+
 def test_base_transfers_and_the_extension_give_the_chosen_string():
     sides = [BaseTransfers(index, seeded_bytes(f"base {index}")) for index in (0, 1)]
     (sender, _), (_, receiver) = (sides[k].streams(sides[1 - k].message) for k in (0, 1))
@@ -276,7 +520,14 @@ def test_rows_are_the_transposed_planes():
     planes = SeededWords(b"planes")(128 * 1_100).reshape(128, 1_100)
     bits = np.unpackbits(planes.astype("<u8").view(np.uint8), axis=1, bitorder="little").T
     assert (rows_of(planes) == np.ascontiguousarray(np.packbits(bits, axis=1, bitorder="little")).view("<u8")).all()
-    assert (hash_rows(rows_of(planes)) != hash_rows(rows_of(planes) ^ np.uint64(1))).any(axis=1).all()
+
+
+def test_hashes_of_rows_that_differ_by_one_secret_are_unrelated():
+    rows, secret = SeededWords(b"rows")(2 * 5_000).reshape(-1, 2), SeededWords(b"secret")(2)
+    differences = hash_rows(rows) ^ hash_rows(rows ^ secret)
+    assert len(np.unique(differences, axis=0)) == len(rows)
+    ones = np.unpackbits(differences.view(np.uint8)).mean()
+    assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(128 * len(rows))
 
 
 def test_keys_that_nobody_knows_look_like_others():
@@ -326,7 +577,10 @@ def test_the_circuit_is_small_and_no_message_is_too_long():
     assert gates <= set(range(300, 320))
     depths = {len(make_paired_plan(recipe).circuit.rounds) for recipe in WIDE}
     assert max(depths) <= 13
-    longest = 128 * 8 * max(gates) * paired_noise.BATCH_COORDINATES // 64
-    assert longest < 1 << 22
+    lanes = paired_noise.BATCH_COORDINATES // 64
+    assert 128 * 8 * max(pair_module.PIECE_WORDS, 2 * INDEX_BITS * lanes) < 1 << 22  # columns of transfers
+    assert 8 * 64 * 2 * INDEX_BITS * lanes < 1 << 22  # what is sent for sums
+    widest = max(step.left.size for recipe in WIDE for step in make_paired_plan(recipe).circuit.rounds)
+    assert 2 * 8 * widest * lanes < 1 << 22
     assert all(a < b for a, b in pairwise(sorted(recipe.recipe.distance for recipe in WIDE)) if a != b)
     assert all(recipe.recipe.distance < 2**-58 for recipe in WIDE)

@@ -18,10 +18,11 @@ from scipy.stats import chisquare
 from parley.audit.distinguishing import best_event, check_confidence
 from parley.errors import TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
-from parley.network.hosting.host import AdditiveShares
+from parley.network.hosting.host import AdditiveShares, PairedShares
+from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
-from parley.privacy.mechanisms.exact_samplers import DrawWords, SeededWords, Words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, SeededWords, Words
 from parley.privacy.mechanisms.paired_recipe import PairedRecipe, paired_recipe
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
 from parley.privacy.sharing.pair import agree_pair
@@ -56,7 +57,11 @@ class HostView:
 
     host: int
     words: dict[str, Words] = field(default_factory=dict)  # a number for each answer [size]
-    received: list[bytes] = field(default_factory=list)
+    received: Integers = field(default_factory=lambda: np.zeros(256, dtype=np.int64))  # how often each byte came
+
+    def receive(self, payload: bytes) -> None:
+        """Count the bytes of a message."""
+        self.received += np.bincount(np.frombuffer(payload, dtype=np.uint8), minlength=256)
 
     def left(self, opened: Words, off: SignedNumbers) -> Floats:
         """Return what is left of the opened sums after the host subtracts numbers that it knows [size]."""
@@ -79,10 +84,9 @@ class HostView:
         shares = [*held, np.asarray(sum(held)), *(w for name, w in self.words.items() if name.startswith("noise"))]
         halves = [part for words in shares for part in (words[: size // 2], words[size // 2 :])]
         columns = [half.astype("<u8").view(np.uint8).reshape(-1, 8)[:, place] for half in halves for place in range(8)]
-        columns += [np.frombuffer(b"".join(self.received), dtype=np.uint8)] if self.received else []
-        return min(
-            1.0, len(columns) * min(float(chisquare(np.bincount(each, minlength=256)).pvalue) for each in columns)
-        )
+        counts = [np.bincount(each, minlength=256) for each in columns]
+        counts += [self.received] if self.received.any() else []
+        return min(1.0, len(counts) * min(float(chisquare(each).pvalue) for each in counts))
 
 
 class WatchedChannel:
@@ -93,7 +97,7 @@ class WatchedChannel:
 
     def receive(self, source: int) -> bytes:
         payload = self._channel.receive(source)
-        self._view.received.append(payload[LABEL_BYTES:])
+        self._view.receive(payload[LABEL_BYTES:])
         return payload
 
 
@@ -219,22 +223,39 @@ def opened_by_two(recipe: Recipe, moved: int, size: int, rng: np.random.Generato
 def opened_by_pair(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
     """Return the same for two hosts that draw one noise together."""
     words, seeds, ends = _encode_halves(moved, size), (rng.bytes(KEY_BYTES),), wires(hosts=2)
-    views = [HostView(0, {"answer": expand_seed(seeds[0], size)}), HostView(1, {"answer": last_share(words, seeds)})]
+    last, shape = last_share(words, seeds), Shape(recipe.law, recipe.exponent, size)
+    views = [HostView(0, {"answer": expand_seed(seeds[0], size)}), HostView(1, {"answer": last})]
+    split = paired_recipe(recipe.law, recipe.exponent)
     tasks = [
-        partial(_paired_share, end, view, paired_recipe(recipe.law, recipe.exponent), rng.bytes(KEY_BYTES))
-        for end, view in zip(ends, views, strict=True)
+        partial(_paired_share, end, view, split, rng.bytes(KEY_BYTES), sent, shape)
+        for end, view, sent in zip(ends, views, (seeds[0], to_bytes(last)), strict=True)
     ]
-    first, second = run_in_threads(*tasks, wires=ends)
-    return views, np.asarray(first + second)
+    return views, open_words(run_in_threads(*tasks, wires=ends))
 
 
-def _paired_share(channel: Channel, view: HostView, recipe: PairedRecipe, seed: bytes) -> Words:
-    answer, keys, low = view.words["answer"], SeededWords(seed + b"keys"), seed + b"low"
+class OneNoise(Pool):
+    """A pool that holds one noise, whatever its number."""
+
+    def __init__(self, noise: Words) -> None:
+        super().__init__({})
+        self._noise = noise
+
+    def take(self, session: str, number: int, shape: Shape, patience: float) -> Words:
+        return self._noise
+
+
+def _paired_share(
+    channel: Channel, view: HostView, recipe: PairedRecipe, seed: bytes, sent: bytes, shape: Shape
+) -> Opening:
+    """Draw with the other host, and return this host's part of the sum as `PairedShares` makes it."""
+    keys, low = SeededWords(seed + b"keys"), seed + b"low"
     pair = agree_pair(WatchedChannel(channel, view), lambda size: keys(-(-size // 8)).tobytes()[:size])
-    view.received.clear()  # public keys: no uniform bytes
-    noise = draw_paired(pair, recipe, answer.size, SeededWords(low))
-    view.words |= {"noise": noise, "own low part": recipe.draw_low(answer.size, SeededWords(low)).view(np.uint64)}
-    return answer + noise
+    view.received[:] = 0  # public keys: no uniform bytes
+    noise = draw_paired(pair, recipe, shape.size, SeededWords(low))
+    view.words |= {"noise": noise, "own low part": recipe.draw_low(shape.size, SeededWords(low)).view(np.uint64)}
+    hosted = PairedShares(view.host, OneNoise(noise))
+    bundle = ShareBundle("", 1, "", "", 1, shape, (sent, b""))
+    return Opening(*hosted.opened(hosted.sums(NO_RECORD, [bundle], shape, 0.0), NO_RECORD.to_text()))
 
 
 def _encode_halves(moved: int, size: int) -> Words:

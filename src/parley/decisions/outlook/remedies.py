@@ -83,12 +83,13 @@ def compare_noise(result: Forecast, curious: int = 1) -> NoiseComparison:
             pilot = known if kind == agreed else known.under(_terms_of(known, kind))
             outlook = result.outlook if kind == agreed else result.outlook.at(terms=pilot.terms)
             kinds[kind] = _forecast(result, pilot, outlook)
+            of_three = known.under(shared_terms(known.terms)) if pilot.terms.noise.paired else pilot
         except (TermsError, SettingError, DataError) as error:
             missing[kind] = str(error)
             continue
-        if kind == "shared" and isinstance(pilot.noise, OneNoise):
-            twice = replace(pilot.noise, demands=TWO_HOSTS.draws * pilot.noise.demands)
-            kinds["distributed"] = _louder(result, pilot, outlook, DistributedNoise(pilot.noise, curious))
+        if kind == "shared" and isinstance(of_three.noise, OneNoise):
+            twice = replace(of_three.noise, demands=TWO_HOSTS.draws * of_three.noise.demands)
+            kinds["distributed"] = _louder(result, pilot, outlook, DistributedNoise(of_three.noise, curious))
             if agreed != "two_hosts":
                 kinds["two_hosts"] = _louder(result, pilot, outlook, twice)
     if "shared" in missing:

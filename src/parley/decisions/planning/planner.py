@@ -128,7 +128,8 @@ class Proposal:
         best = None if self.best is None else self.best.to_json()
         content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
-        kind |= {"owner_count": len(self.terms.owners), "hosts": self.terms.noise.hosts}
+        kind |= {"owner_count": len(self.terms.owners)}
+        kind |= {"hosts": self.terms.noise.hosts, "paired": self.terms.noise.paired}
         return {
             **content,
             **kind,

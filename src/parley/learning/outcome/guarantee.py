@@ -25,7 +25,7 @@ BROUGHT_WITHIN = "answers larger than bound plus noise can explain were cut to t
 SHARED_BY_WORD = (
     "Release, as far as a learner can see: each owner states that every answer was debited in its ledger before its "
     "shares left. The hosts opened the same sums, none larger than bound plus noise can explain. Nobody saw a single "
-    "owner's answer unless two hosts acted together."
+    "owner's answer unless two hosts acted together{}."
 )
 SHARED_HERE = (
     "Release: every answer was debited in the owners' ledgers, and the hosts' protocol drew the noise. All hosts ran "
@@ -38,7 +38,8 @@ def kind_of_run(result: Result) -> str:
     shared = result.terms.noise.summed
     if result.by_word:
         sizes = WITHIN_BOUND if result.terms.aggregation is None else BROUGHT_WITHIN
-        return SHARED_BY_WORD if shared else BY_THEIR_WORD.format(sizes)
+        departed = " or a host departed from the protocol" if result.terms.noise.paired else ""
+        return SHARED_BY_WORD.format(departed) if shared else BY_THEIR_WORD.format(sizes)
     if result.released:
         return SHARED_HERE if shared else RELEASE_NOTE
     return SIMULATION_NOTE

@@ -3,11 +3,11 @@
 Host 0 opens a channel under a random name with its first message to each of the others. Any failure, a message out of
 order or a newer channel ends it, and with it the session and all noise drawn in it.
 
-Three hosts that run and reach each other always get to a session. A host's channel and its pool's attempt change
+Hosts that run and reach each other always get to a session. A host's channel and its pool's attempt change
 together, under one lock, and an earlier channel's thread cannot begin, fill or end anything later. So at a host without
 keys either the channel is closed, or its thread is agreeing on keys, which ends within the patience for each message.
 Host 0 says at least every second that it is there; if the channel is closed elsewhere it cannot, and opens the next.
-Who ends a channel of host 0, or begins afresh, tells the two others (`CLOSE_NOTICE_NAME`); if that is lost, patience
+Who ends a channel of host 0, or begins afresh, tells the others (`CLOSE_NOTICE_NAME`); if that is lost, patience
 ends. So patience can be long, for a machine under load.
 """
 
@@ -203,7 +203,7 @@ class Drawer:
             self._tell(b"")
 
     def _tell(self, word: bytes) -> None:
-        """Tell both others what is over; who is not reached finds out for itself."""
+        """Tell the others what is over; who is not reached finds out for itself."""
         if not self._over.is_set():
             for peer in self._peers.values():
                 with suppress(ParleyError):

@@ -32,20 +32,35 @@ rules and their journals, once one has opened all had the same record on disk, a
 
 Not promised: two hosts that both lost their journals (of two, one beside a curious other), or that act together, can
 open a question twice. A host can always abort, and by lying about its record make another abort that has recorded and
-not opened. Two hosts take the same steps; each holds one of two shares and adds a whole noise of its own.
+not opened.
 
-Formal guarantee: let one of the two hosts, A, keep the rules and its journal; the other host, the learner and any
-owners may do anything. Before A opens, they hold one share and the tag of an honest owner's answer x = x_0 + x_1, which
-are uniform whatever x is (`sharing.ring`). A opens one set of owners for a question, with one noise that it drew for
-this alone and nobody else knows. So without their own shares and noise they learn only the sum of the honest owners'
-answers with one whole noise of the recipe's law: (eps, delta) as calibrated. Who knows neither noise sees twice its
-variance.
+Two hosts take the same steps, and each holds one of two shares. Each adds a whole noise of its own, or both draw one
+noise together (`privacy.draw`). In both cases, two hosts that act together have both shares of every answer.
+
+Formal guarantee for two hosts with a noise of their own each: let one of the two hosts, A, keep the rules and its
+journal; the other host, the learner and any owners may do anything. Before A opens, they hold one share and the tag of
+an honest owner's answer x = x_0 + x_1, which are uniform whatever x is (`sharing.ring`). A opens one set of owners for
+a question, with one noise that it drew for this alone and nobody else knows. So without their own shares and noise they
+learn only the sum of the honest owners' answers with one whole noise of the recipe's law: (eps, delta) as calibrated.
+Who knows neither noise sees twice its variance.
 
 If both keep the rules and one loses its journal or has an older one, its proposal has a fresh name. So its record
-differs from that of the other, who kept its own, and it aborts instead of opening a second noise. Beside a curious host
-a lost journal is not made good: A could open the same shares again under another noise. Two hosts that act together
-have both shares of every answer. So a host remembers in its account's state folder where its journal ended, and takes
-up no older one (`journal`); a disk that is put back whole takes both back.
+differs from that of the other, who kept its own, and it aborts instead of opening a second noise.
+
+Formal guarantee for two hosts that draw together: let both hosts keep the rules and their journals, and let both draw
+by the protocol. One of them is curious, and shows all it sees to the learner and to any owners but the other host;
+these may do anything. Each host opens one set of owners for a question, with one noise that it uses once. So after
+subtracting their own answers and the curious host's low part, they learn only the sum of the other owners' answers
+with one noise. That noise has the recipe's law (`sharing.paired_noise`): (eps, delta) as calibrated.
+
+Here a proposal has the session's name, and a session ends when a host restarts. So a host that was put back to an
+older journal proposes another session than the other, who kept its own proposal, and it aborts. Not promised: anything
+against a host that departs from the protocol. It can know the number that both drew. Then only the other host's low
+part remains on the sum, and no epsilon holds.
+
+Beside a curious host a lost journal is not made good, in both cases: the other host could open the same shares again
+under another noise. So a host remembers in its account's state folder where its journal ended, and takes up no older
+one (`journal`); a disk that is put back whole takes both back.
 """
 
 import hashlib

@@ -8,8 +8,9 @@ opened. A whole file that was put back, and a copy left behind, are noticed by w
 remembers; a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the state folder it
 is not noticed; `host.py` says why that is harmless with three hosts, and not with two.
 
-Of owners' answers it holds two of three shares of a sum that already carries its noise (of two hosts, one with a whole
-noise of its own), of the latest rounds; never shares of single owners.
+Of owners' answers it holds two of three shares of a sum that already carries its noise, of the latest rounds; never
+shares of single owners. Of two hosts, each holds one share, with a whole noise of its own or with its share of the
+noise that both drew.
 """
 
 import hashlib

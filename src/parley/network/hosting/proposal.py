@@ -160,7 +160,7 @@ class Proposal:
 @dataclass(frozen=True)
 class Record:
     """What is opened for a question: whose shares, by their three tags (of two hosts, the one), and which noise. It
-    fixes the sum, except for the noise that each of two hosts adds by itself."""
+    fixes the sum, except where each of two hosts adds a noise that it draws alone."""
 
     terms_hash: str
     round: int

@@ -149,7 +149,7 @@ class InProcessHosts:
         return list(run_in_threads(*(partial(host.open, number, content) for host in self.hosts)))
 
     def draw(self, shape: Shape) -> None:
-        """Draw one more noise, by the three together."""
+        """Draw one more noise, by all hosts together."""
         ends = wires(hosts=len(self.pools))
         if not self._sessions:
             begin = [

@@ -84,7 +84,7 @@ class Series(ABC):
     rate: float = 1.0
 
     norm: ClassVar[Norm]
-    law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
+    law: ClassVar[Law]  # of the whole numbers that hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
     joint: ClassVar[bool] = False  # whether the first answer spends the budget of all
     # what to use where a person's rows pay too often for its grid

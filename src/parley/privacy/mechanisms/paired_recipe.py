@@ -17,6 +17,7 @@ from parley.privacy.mechanisms.shared_noise import (
     draw_secretly,
     exp_decimal,
     make_recipe,
+    with_sixty_digits,
 )
 
 INDEX_BITS = 7  # binary digits of a place in the table
@@ -55,6 +56,7 @@ class PairedRecipe:
 
 
 @lru_cache(maxsize=64)
+@with_sixty_digits
 def paired_recipe(law: Law, exponent: int) -> PairedRecipe:
     """Return the recipe of this law and size for two hosts that draw together.
 
@@ -68,7 +70,7 @@ def paired_recipe(law: Law, exponent: int) -> PairedRecipe:
 
 def alias_table(chances: list[Decimal]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return (thresholds, aliases) of 2^7 places whose magnitudes have these chances, rounded to multiples of 2^-71;
-    magnitude 0 takes up the rest."""
+    magnitude 0 takes up the rest. The chances need 60 digits (`with_sixty_digits`)."""
     full = 1 << WORD_BITS
     due = [int((chance * PLACES * full).to_integral_value()) for chance in chances]
     due += [0] * (PLACES - len(due))

@@ -1,14 +1,16 @@
 """One noise for the sum of all owners' answers, on a grid of whole numbers (Chase et al. 2017): drawn once by three
-hosts together, or once by each of two hosts. Each owner encodes its bounded answer, as a sum over its records, in whole
-grid units modulo 2^64. A learner sees only the sum of these plus one number of the recipe's law (of two hosts, two). A
-dropout changes the number of records, not the noise. Recipes have 2^exponent units; `SharedNoise` chooses the unit to
-fit."""
+hosts or by two together, or once by each of two hosts. Each owner encodes its bounded answer, as a sum over its
+records, in whole grid units modulo 2^64. A learner sees only the sum of these plus one number of the recipe's law. Two
+hosts that draw alone add two numbers; two that draw together add one and a second low part (`paired_recipe`). A dropout
+changes the number of records, not the noise. Recipes have 2^exponent units; `SharedNoise` chooses the unit to fit."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from scipy.special import gammainccinv
@@ -30,6 +32,20 @@ MIN_EXPONENT, MAX_EXPONENT = 3, 48  # exponents: below, the grid shows; beyond, 
 MAX_DISTANCE = 2.0**-58  # that no recipe exceeds
 
 _DECIMAL_CONTEXT = Context(prec=60)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_sixty_digits(make: Callable[P, T]) -> Callable[P, T]:
+    """Compute decimals with 60 digits, whatever precision the caller's thread has chosen."""
+
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> T:
+        with localcontext(_DECIMAL_CONTEXT):
+            return make(*args, **kwargs)
+
+    return made
 
 
 class Law(StrEnum):
@@ -110,6 +126,7 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
 
 
 @lru_cache(maxsize=64)
+@with_sixty_digits
 def laplace_recipe(exponent: int) -> Recipe:
     """Return discrete Laplace noise of scale b = 2^exponent, P(k) proportional to e^(-|k|/b): the difference of two
     geometric numbers, P(g) proportional to e^(-g/b). Digit i of one is 1 with probability 1/(1 + e^(2^i/b)),
@@ -132,6 +149,7 @@ def laplace_recipe(exponent: int) -> Recipe:
 
 
 @lru_cache(maxsize=64)
+@with_sixty_digits
 def gaussian_recipe(exponent: int) -> Recipe:
     """Return N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform
     below N.
@@ -168,6 +186,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
 
 
 @lru_cache(maxsize=1)
+@with_sixty_digits
 def discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
     """Return (weights of 0, 1, 2, ..., the weight of all whole numbers together, thresholds of P(|Y| >= j))."""
     weights = [exp_decimal(-Decimal(j * j) / (2 * LADDER_SIGMA * LADDER_SIGMA)) for j in range(4 * LADDER_LENGTH)]

@@ -1,5 +1,5 @@
 """Sums and noise in three shares, computed by three hosts together and seen by none of them. (Two hosts hold sums in
-two shares, and add noise of their own: `network.hosting.host`.)
+two shares. Each adds noise of its own, as `network.hosting.host` says, or both draw one noise: `paired_noise`.)
 
 Whatever is shared is x = x0 + x1 + x2 modulo 2^64 (for bits, their exclusive or); host i holds shares i and i + 1.
 Replicated shares and the multiplication are those of Araki, Furukawa, Lindell, Nof and Ohara (2016).

@@ -22,6 +22,8 @@ from parley.privacy.sharing.oblivious import BaseTransfers, DrawBytes, Receiver,
 from parley.privacy.sharing.party import Channel
 from parley.privacy.sharing.ring import KEY_BYTES, Keystream
 
+PIECE_WORDS = 2_560  # words of triples made at a time: a message has less than the 4 MiB that any host takes
+
 T = TypeVar("T")
 
 
@@ -94,15 +96,19 @@ class Pair:
     def _triples(self, words: int) -> tuple[Words, Words, Words]:
         """Return this host's shares of a, b and c = a AND b, uniform and used once."""
 
-        def act() -> tuple[Words, Words, Words]:
-            b = self.random(words)
-            columns, chosen = self._ends[1].extend(b)
-            strings = self._ends[0].extend(self._swap(columns))
-            first, second, received = (_low_bits(each) for each in (strings.first, strings.second, chosen))
-            a = first ^ second
-            return a, b, (a & b) ^ first ^ received
+        def act() -> list[tuple[Words, Words, Words]]:
+            return [self._some_triples(min(PIECE_WORDS, words - start)) for start in range(0, words, PIECE_WORDS)]
 
-        return self._run_once(act)
+        a, b, c = (np.concatenate(each) for each in zip(*self._run_once(act), strict=True))
+        return a, b, c
+
+    def _some_triples(self, words: int) -> tuple[Words, Words, Words]:
+        b = self.random(words)
+        columns, chosen = self._ends[1].extend(b)
+        strings = self._ends[0].extend(self._swap(columns))
+        first, second, received = (_low_bits(each) for each in (strings.first, strings.second, chosen))
+        a = first ^ second
+        return a, b, (a & b) ^ first ^ received
 
     def _swap(self, words: Words) -> Words:
         self._send(words)

@@ -22,7 +22,7 @@ from parley.privacy.sharing.pair import Pair
 from parley.validate import whole
 
 INPUTS = INDEX_BITS + WORD_LANES + 1  # planes: the place's digits, the word's from the highest, the sign
-BATCH_COORDINATES = 1 << 9  # coordinates drawn at a time: a message has less than the 4 MiB that any host takes
+BATCH_COORDINATES = 1 << 13  # coordinates drawn at a time: a message has less than the 4 MiB that any host takes
 
 
 @dataclass(frozen=True)

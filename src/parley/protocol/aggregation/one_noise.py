@@ -118,8 +118,8 @@ class SharedLaws:
 @dataclass(frozen=True, eq=False)
 class OneNoise(NoiseOfCoalitions):
     """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2. `demands` is the
-    variance of a sum's noise for each owner's own epsilon (twice as much where two hosts draw it). An empty coalition
-    has variance 0."""
+    variance of a sum's noise for each owner's own epsilon (twice as much where each of two hosts draws one). An empty
+    coalition has variance 0."""
 
     records: Floats  # n_l [N]
     demands: Floats  # [..., N]
@@ -162,7 +162,8 @@ class OneNoise(NoiseOfCoalitions):
 
 
 class Shared:
-    """Owners share sums with three hosts, who draw one noise, or two, who add one each; nobody sees a single answer."""
+    """Owners share sums with hosts, and nobody sees a single answer. Three hosts draw one noise; two add one each, or
+    draw one together."""
 
     @property
     def averages(self) -> bool:

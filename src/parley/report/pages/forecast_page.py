@@ -53,7 +53,7 @@ def forecast_page(
     head, *would = verdict
     if (hint := outlook_words.inside_hint(result.outlook)) is not None:
         would.append(hint)
-    whole = outlook_words.gain_rows(result.outlook)
+    whole, drawers = outlook_words.gain_rows(result.outlook), kinds.kind_rows(noise, terms.noise.paired)
     sections = [
         Section("Who gains?", would, whole, picture.svg(gains_figure(result)), outlook_words.GAIN_TITLE),
         Section(
@@ -64,7 +64,7 @@ def forecast_page(
             said.owner_title(result),
         ),
         Section("How good would the model be?", [said.headline(result), *good], figure=drawn),
-        Section("Who should draw the noise?", _noise_lines(noise, terms), kinds.kind_rows(noise), "", kinds.TITLE),
+        Section("Who should draw the noise?", _noise_lines(noise, terms), drawers, "", kinds.TITLE),
     ]
     if proposal is not None and planned is not None:
         advice = [said.plan_advice(proposal), said.plan_rests_on(proposal)]

@@ -241,10 +241,12 @@ def sentences(found: Damage) -> list[str]:
 
 
 HOSTS_NOTE = (
-    "Three hosts draw shared noise that no single host may know. With two hosts, each host adds the full noise. "
-    "The attack used everything that a host sees, and every sum that the learner opens. From each sum, the "
-    "attack subtracted the host's own numbers, in the combination that leaves the smallest remainder. Until a sum is "
-    "opened, its shares must look uniformly random."
+    "Three hosts draw shared noise that no single host may know. Two hosts each add the full noise, or draw one noise "
+    "together, of which each host knows only a small part. The attack used a host's shares, the numbers that the host "
+    "drew, and every sum that the learner opens. From each sum, the attack subtracted the host's own numbers, in the "
+    "combination that leaves the smallest remainder. Until a sum is opened, its shares must look uniformly random. The "
+    "audit did not attack the messages inside the drawing: the audit only tested whether their bytes are evenly "
+    "distributed. All hosts followed the protocol during the audit."
 )
 LIMITS_NOTE = (
     "A small lower bound on ε does not prove privacy. The proofs in docs/guarantee.md show that the noise is large "

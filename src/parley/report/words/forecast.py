@@ -211,10 +211,12 @@ WAY_WORDS = {
     "shared": "with shared noise (three hosts)",
     "two_hosts": "with the noise of two hosts",
 }
+PAIRED_WORDS = "with shared noise (two hosts together)"
 
 
-def remedy_line(found: Remedies, some: bool, owners: int) -> str:
-    """Say which budgets, noise or number of owners would make joining worth it; `some`: for some it already is."""
+def remedy_line(found: Remedies, some: bool, owners: int, paired: bool = False) -> str:
+    """Say which budgets, noise or number of owners would make joining worth it. `some`: for some it already is;
+    `paired`: by the terms, two hosts draw one noise together."""
     never = ""
     if found.never:
         ending = "to gain for sure" if found.surely else "to gain"
@@ -226,7 +228,9 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
             "Larger budgets would not help: every owner that can gain is already expected to gain. The remaining "
             f"uncertainty does not come from the noise.{never}"
         )
-    options = [_way_words(each, some) for each in found.ways if each.everybody is not None or each.first is not None]
+    options = [
+        _way_words(each, some, paired) for each in found.ways if each.everybody is not None or each.first is not None
+    ]
     crowd = _crowd_words(found, some, owners)
     options += [] if crowd is None else [crowd]
     if not options:
@@ -239,10 +243,10 @@ def remedy_line(found: Remedies, some: bool, owners: int) -> str:
     return " ".join(f"{whom} {surely} {option}." for option in options) + never
 
 
-def _way_words(remedy: Remedy, some: bool) -> str:
+def _way_words(remedy: Remedy, some: bool, paired: bool) -> str:
     """Say from which budget some owner gains in one way, and from which all that can."""
     first, everybody = (_budget(each, remedy.times) for each in (remedy.first, remedy.everybody))
-    way = WAY_WORDS[remedy.way]
+    way = PAIRED_WORDS if paired and remedy.way == "shared" else WAY_WORDS[remedy.way]
     if some or first is None or first == everybody:
         whom = "" if everybody is not None else ", for some owners"
         return f"{way} at {everybody or first} or more{whom}"

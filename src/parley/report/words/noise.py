@@ -15,6 +15,7 @@ KIND_LABELS = {
     "two_hosts": "from each of two hosts",
     "distributed": "in owners' shares",
 }
+PAIRED_LABEL = "shared (2 hosts together)"
 
 
 def invented_line(terms: Terms) -> str | None:
@@ -27,10 +28,10 @@ def invented_line(terms: Terms) -> str | None:
     )
 
 
-def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
-    """Return a table of the kinds of noise."""
+def kind_rows(noise: Mapping[str, Any], paired: bool) -> list[list[str]]:
+    """Return a table of the kinds of noise; `paired`: whether two hosts draw one noise together by the terms."""
     rows = [["noise", "δ", "ψ", "joint test cost", "expected to gain"]]
-    for kind, label in KIND_LABELS.items():
+    for kind, label in (KIND_LABELS | ({"shared": PAIRED_LABEL} if paired else {})).items():
         outcome = noise[kind]
         if outcome is not None:
             gaining = f"{_gaining(outcome)} of {len(outcome['gains'])}"
@@ -79,8 +80,9 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     """Compare the plan with hosts to the plan without, and say what two hosts would be worth unless the terms have
-    three."""
-    two = [] if plan["owner_count"] < 2 or plan["hosts"] == 3 else [two_hosts(plan["owner_count"])]
+    three, or two that draw together."""
+    settled = plan["owner_count"] < 2 or plan["hosts"] == 3 or plan["paired"]
+    two = [] if settled else [two_hosts(plan["owner_count"])]
     shared = plan["shared"]
     if shared is None:
         return two if plan["hosts"] else []
@@ -104,12 +106,13 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
 
 
 def two_hosts(owners: int) -> str:
-    """Compare the noise of two hosts with that of this many owners with equal budgets."""
+    """Compare the noise of two hosts, if each adds its own, with that of this many owners with equal budgets."""
     if owners == 2:
         return (
             "For two owners, two hosts would not reduce the noise, because each host adds as much noise as three hosts "
             "add together. If the owners' ε differ (or their numbers of rows, if the unit of privacy is an owner), "
-            "two hosts would even increase the noise."
+            'two hosts would even increase the noise. With privacy.draw = "together", two hosts draw one noise, which '
+            "needs both to follow the protocol."
         )
     return (
         f"Two hosts add noise with twice the variance of three hosts' noise. If {owners} owners with equal ε each add "
