@@ -463,10 +463,9 @@ def test_no_word_and_no_row_is_used_twice(monkeypatch):
     assert len(rows) == 2
     assert not used_twice(stretches, rows)
     gates, words = make_paired_plan(LAWS[0]).circuit.gates, 4 + 4 + 3
+    own = private(stretches)
     spent = sorted(
-        sum(
-            end - start for host, about, start, end in stretches if host == each and (each, about) in private(stretches)
-        )
+        sum(end - start for host, about, start, end in stretches if host == each and (host, about) in own)
         for each in rows
     )
     assert spent == [words * (INPUTS + gates), words * (INPUTS + gates + 2 * INDEX_BITS)]
