@@ -142,7 +142,7 @@ MISTAKES = {
     "a target that is none": ((*PUBLIC[:3], "--target", "outcom", *PUBLIC[5:]), "did you mean 'outcome'"),
     "a feature that is none": ((*PUBLIC, "--features", "age,incom"), "did you mean 'income'"),
     "a kind that is none": ((*PUBLIC, "--kind", "regression"), "linear-regression"),
-    "a number where there are names": ((*PUBLIC, "--kind", "linear-regression"), "holds names"),
+    "a number where there are names": ((*PUBLIC, "--kind", "linear-regression"), "contains names"),
     "no word about the target": (INIT, "--kind"),
     "an owner that is none": (("score", "model.json", "terms.toml", "--owner", "nort"), "north"),
     "no owner at all": (("score", "model.json", "terms.toml"), "--owner"),

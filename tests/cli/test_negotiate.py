@@ -123,7 +123,7 @@ def test_with_one_noise_the_table_says_where_each_owner_stands(folder):
 def test_mistakes_are_sentences(folder):
     (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])
-    assert "owners.shy: value missing" in str(run.exception)
+    assert "owners.shy: value is missing" in str(run.exception)
     assert "Joining is worthwhile for an owner if" in " ".join(run.output.split())
     options = ("--value", "1", "--privacy-cost", "9")
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml"), *options])

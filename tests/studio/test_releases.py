@@ -253,7 +253,7 @@ def test_a_release_that_nobody_gains_by_has_a_box_to_tick(client, folder, starte
     ranges = re.sub("bounds = .*\n", DECLARED + STATED, clinic_terms())
     (folder / "terms.toml").write_text(ranges)
     said = client.get(page, params=shown(client, **asked)).text
-    assert "not worth spending budget on" in said, said
+    assert "not worth its budget" in said, said
     assert 'name="anyway"' in said
     assert not (folder / "books").exists()
     assert 'name="foreseen" value="refused"' in said
@@ -369,11 +369,11 @@ def test_what_an_owner_sees_of_its_rows_is_shown_once_and_not_kept(client, folde
     jobs = studio_at(folder).jobs
     one, other = (finished(jobs.start(["forecast", "gone.toml", *more], "A view")) for more in (["--inside", "a"], []))
     page = client.get(f"/jobs/{one.id}").text
-    assert "shown once" in page
+    assert "shows the result once" in page
     assert "gone.toml" in page
     assert not one.folder.exists()
     assert "no job has this name" in client.get(f"/jobs/{one.id}").text
-    assert "shown once" not in client.get(f"/jobs/{other.id}").text
+    assert "shows the result once" not in client.get(f"/jobs/{other.id}").text
     assert other.folder.exists()
     unseen = finished(jobs.start(["forecast", "gone.toml", "--inside", "a"], "A view"))
     client.head(f"/jobs/{unseen.id}")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from parley.numerals import number, percent
-from parley.owner.disclosure import hosts_condition
 from parley.privacy.events import Adjacency
 from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import Terms, load_terms
@@ -63,7 +62,11 @@ def caption(terms: Terms) -> str:
         else f" The same record may be in up to {copies} owners' tables. The columns after δ assume that the owner "
         "shares a record with the owners whose answers reveal most."
     )
-    hosts = f" {hosts_condition(terms)}" if terms.noise.hosts else ""
+    hosts = ""
+    if terms.noise.hosts:
+        from parley.owner.disclosure import hosts_condition  # libraries that are slow to load
+
+        hosts = f" {hosts_condition(terms)}"
     return (
         f"{worst} 'Bits known' is the mutual information between {protected} "
         "and all releases under these terms, averaged over possible contents. 'Guess factor' is the factor by which a "

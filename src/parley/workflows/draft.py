@@ -77,9 +77,10 @@ class DraftReport(Finished):
             yield Line(columns_line(made.tried), folded=True)
         if made.proposal is not None and self.plan is not None:
             yield from (*plan_parts(made.proposal, written=True), Line(PSI_COMMENT, "dim", folded=True))
-            yield from lines([*plan_beside(self.plan), *([] if self._stays else with_hosts(made))], folded=True)
+            yield from lines(plan_beside(self.plan), folded=True)
         if self.expected is not None:
             yield Line(f"\n{verdict_sentence(self.expected.outlook)}", "bold")
+        yield from lines(with_hosts(made), folded=True)
         yield Line(f"\n{self.written}  the terms: read this file before any owner accepts the terms")
         if self.pinned is not None:
             yield Line(f"{self.pinned}  public numbers pinned by the terms: send this file with the terms")

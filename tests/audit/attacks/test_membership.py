@@ -218,7 +218,7 @@ def test_a_model_is_attacked_with_its_own_members(trained):
     assert content["membership"]["claimed_epsilon"] == 1
     assert [each["method"] for each in content["membership"]["attacks"]] == list(ATTACKS)
     page = membership_page(audit)
-    for part in ("<svg", "claimed maximum", "signature", "own machine", "LiRA", "as if a were alone"):
+    for part in ("<svg", "claimed maximum", "signature", "own machine", "LiRA", "a was the only owner"):
         assert part in page
     assert attack_rows(audit.membership)[-2][1:] == ["0.732", "0.00272", "1"]  # rounded to the side on which they hold
     broken = replace(audit, membership=replace(audit.membership, claimed_epsilon=-1.0))

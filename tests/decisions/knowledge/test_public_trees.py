@@ -147,7 +147,7 @@ def test_inside_own_rows_decide_whether_trees_are_the_model_alone(tmp_path):
     assert abs(told.gain.mean) < 0.1 * (told.together - told.alone)  # as a linear model it would be most of it
     assert "trees" not in line.alone_model
     words = " ".join(inside.inside_sentences(step))
-    assert "rees on the owner's rows" in words
+    assert "rees trained on the owner's rows" in words
     assert "reveals information about your rows" in words
     assert f"alone ({step.alone_model})" in {row[0] for row in inside.inside_rows(step)}
 

@@ -166,13 +166,13 @@ def test_what_lapsed_frees_its_place_and_may_be_proposed_anew(service, calendar)
     first, *rest = many(MAX_OPEN_PER_LEARNER + 1)
     for terms in (first, *rest[:-1]):
         proposed(service, terms)
-    with pytest.raises(Refusal, match="wait for a decision"):
+    with pytest.raises(Refusal, match="waiting for this owner's decision"):
         proposed(service, rest[-1])
     calendar.after(30)
     service.lapse()
     for terms in (*rest,):
         assert proposed(service, terms) == ProposalState("open")
-    with pytest.raises(Refusal, match="wait for a decision"):  # the first one needs a place like any
+    with pytest.raises(Refusal, match="waiting for this owner's decision"):  # the first one needs a place like any
         proposed(service, first)
     assert told(service, first.hash) == LAPSED
     calendar.after(60)

@@ -69,7 +69,7 @@ def test_a_thousand_proposals_leave_the_ledger_as_it_is(served):
         try:
             peer.propose(hashed(text), text, 20)
         except Refusal as refusal:
-            refusals += "wait for a decision" in str(refusal)
+            refusals += "waiting for this owner's decision" in str(refusal)
     peer.close()
     assert books() == before
     assert not settings.accepted.exists()

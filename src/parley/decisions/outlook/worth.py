@@ -116,7 +116,7 @@ def require_worth(found: Worth | None) -> None:
     sentence = None if found is None else found.against()
     if found is not None and sentence is not None:
         known = sentence.startswith(NOBODY_GAINS)
-        advice = "parley forecast --details says whether other terms would change this" if known else found.advice
+        advice = "parley forecast says whether other terms would change this" if known else found.advice
         raise BelowBaselineError(
             f"the model is not worth its budget: {sentence}; {advice}. --force releases the model anyway. Nothing was "
             "spent"

@@ -126,7 +126,7 @@ def inside_sentences(view: "InsideView") -> list[str]:
     }[owner.verdict]
     level = f"the test's false-alarm rate is {TEST_LEVEL:.0%}"
     trees = {
-        "boosted trees": "Boosted trees on the owner's rows beat a linear model, so joining can add little.",
+        "boosted trees": "Boosted trees trained on the owner's rows beat a linear model, so joining can add little.",
         "linear and trees": "Trees trained on the owner's rows improve both the owner's linear model and the joint "
         "linear model.",
     }
