@@ -34,6 +34,6 @@ def test_the_demo_writes_a_report_and_its_commands_can_be_typed_again(tmp_path, 
         again = CliRunner().invoke(app, words)
         assert again.exit_code == 0, again.output
     assert (where / "model.json").read_text() == trained
-    better = int(re.search(r"(\d+) owners? gains? on average", " ".join(said.split())).group(1))
+    better = int(re.search(r"beats the owner's own model for (\d+) of 5", said).group(1))
     scores = json.loads(CliRunner().invoke(app, [*typed[5], "--json"]).stdout)["owners"]
     assert better == sum(owner["personal_gain"]["mean"] > 0 for owner in scores)

@@ -131,7 +131,7 @@ def test_mistakes_are_sentences(folder):
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--balanced"])
     assert "only with --target" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1e-9"])
-    assert "at best" in str(run.exception)
+    assert "best relative fitness is" in str(run.exception)
     run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--write", str(folder / "none" / "x.toml")])
     assert "folder of this file does not exist" in str(run.exception)
     (folder / "dear.toml").write_text(TERMS.replace("weight = 0.0", "weight = 1000.0"))
