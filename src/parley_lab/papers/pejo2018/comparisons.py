@@ -19,6 +19,11 @@ OWN_ERROR_SOURCE = "two standard errors of ours"
 NO_ERROR_SOURCE = "ours unknown: one division"
 TOLERANCE_SHARE = 0.25
 AS_P = ("hide", "bounded-published", "unbounded-published")  # by P's own mechanisms
+OPEN_OWNER = {  # section 4.4.1: what the other's privacy leaves of the gain of an owner that has none
+    "hide": (Relation.AT_LEAST, "up to 0.99"),
+    "bounded-published": (Relation.AT_MOST, "ε = 0.6, which is 0.625"),
+    "unbounded-published": (Relation.AT_MOST, "ε = 2, which is 0.33"),
+}
 CONCERNS, OTHERS, OWN = (0.2, 0.5, 1.0, 2.0, 5.0), (0.0, 0.25, 0.5, 0.75), np.linspace(0, 1, 10_001)
 
 
@@ -86,8 +91,8 @@ def unconcerned_partner(shown: Mapping[str, Shown]) -> list[Comparison]:
 
 
 def whose_privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Figure 5: one's own p costs more than the other's, by P's descent; beside it, where users are solved at home,
-    which is another method."""
+    """Figure 5: by P's descent, one's own p costs more than the other's, and an owner without privacy gains beside one
+    that hides, but not beside much noise; beside it, users solved at home, which is another method."""
     points, lines = shown["figure-5"].content["points"], list[Comparison]()
     found = {tuple(point[name] for name in PAIR_KEYS): point for point in both_players(points, PAIR_KEYS)}
     for mechanism in _mechanisms(points):
@@ -100,6 +105,11 @@ def whose_privacy(shown: Mapping[str, Shown]) -> list[Comparison]:
             lines.append(Comparison(what, 0.0, learned, 0.0, "as printed", Relation.AT_LEAST))
         at_home = f"{what}, users solved at home"
         lines.append(Comparison(at_home, 0.0, solved, 0.0, "", Relation.AT_LEAST, Reading.BESIDE))
+        if mechanism in OPEN_OWNER:
+            relation, at = OPEN_OWNER[mechanism]
+            gain = found[mechanism, 0.0, largest_p]["as_printed"]
+            what = f"{mechanism}: gain of an owner at p = 0, the other at p = {largest_p:g} (P: {at}), %"
+            lines.append(Comparison(what, 0.0, gain, 0.0, "as printed", relation))
     return lines
 
 
