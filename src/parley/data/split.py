@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -185,14 +186,21 @@ def draw_places(rows: int, seed: bytes, rate: float) -> Places:
 
     Formal guarantee: this holds for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from random words.
     """
-    return np.flatnonzero(_words(seed, rows) < np.uint64(int(Fraction(rate) * 2**64)))
+    first, rest = divmod(int(Fraction(rate) * 2**64), 2**48)
+    digits = _words(seed, rows, "<u2")
+    drawn = digits < first
+    ties = np.flatnonzero(digits == first)  # about one place in 2^16 needs the other 48 digits
+    drawn[ties] = _words(seed + b"ties", ties.size) < np.uint64(rest << 16)
+    return np.flatnonzero(drawn)
 
 
-def _words(seed: bytes, size: int) -> NDArray[np.uint64]:
+def _words(seed: bytes, size: int, kind: str = "<u8") -> NDArray[Any]:
+    """Return `size` whole numbers of this type, little-endian words of SHAKE-256."""
+    width = np.dtype(kind).itemsize
     pieces = [
         hashlib.shake_256(len(seed).to_bytes(8, "little") + seed + start.to_bytes(8, "little")).digest(
-            8 * min(WORDS_AT_ONCE, size - start)
+            width * min(WORDS_AT_ONCE, size - start)
         )
         for start in range(0, size, WORDS_AT_ONCE)
     ]
-    return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(pieces), dtype=kind).astype(np.dtype(kind).newbyteorder("="))

@@ -37,6 +37,8 @@ from parley.privacy.mechanisms.exact_samplers import (
 def seeded(monkeypatch):
     """The sampler on words of a seeded generator: seeded(7) starts it anew."""
 
+    monkeypatch.setattr(exact_samplers, "MAX_THREADS", 1)  # the generator is not for several
+
     def start(seed):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(
@@ -70,7 +72,7 @@ def test_the_law_is_the_normal_law_rounded_after_the_noise(seeded, steps, offset
     sample = draws(steps, offset)
     assert fit(sample, steps, offset) > 1e-6
     assert fit(sample, 1.01 * steps, offset) < 1e-12
-    assert fit(draws(1.01 * steps, offset), steps, offset) < 1e-12
+    assert fit(draws(1.01 * steps, offset, 2_000_000), steps, offset) < 1e-12
     if steps == 1 and offset:
         assert fit(sample, steps, 0.0) < 1e-12
 
@@ -152,6 +154,48 @@ def test_the_filter_never_decides_wrongly_near_a_decision():
     assert (np.abs(truth[~doubtful]) > 2.0**-41).all()  # further away than all errors together
     assert (np.abs(truth[doubtful]) < 2.0**-39).all()
     assert 100 < doubtful.sum() < 600
+
+
+def between_polynomials():
+    """Proposals between the coarse polynomial and e^y: kept by the coarse one alone."""
+    strips = np.repeat(np.arange(1, STRIP_COUNT), 8)
+    x = np.linspace(0.5, 1.0, 9)[1:]
+    y = np.array([a * (2 * j + a) / 128 for j, a in zip(strips, np.tile(x, STRIP_COUNT - 1), strict=True)])
+    coarse = 1 + y + y**2 / 2 + y**3 / 6
+    u = _PEAK_SHARES[strips] * (0.5 / coarse + 0.5 / np.exp(y))
+    whole = (np.minimum(u, 1 - 2.0**-47) * 2**47).astype(np.uint64)
+    first = (whole << np.uint64(17)) | np.searchsorted(_STRIP_OF, strips).astype(np.uint64)
+    second = np.minimum(np.tile(x, STRIP_COUNT - 1) * 2.0**64, 2.0**64 - 2**12).astype(np.uint64)
+    return first, second
+
+
+@pytest.mark.parametrize("doubt", [exact_samplers.COARSE_DOUBT, 2.0**-40])
+def test_what_the_coarse_filter_would_keep_wrongly_is_refused(monkeypatch, doubt):
+    """A mutant: a margin that is too small keeps what e^y refuses."""
+    monkeypatch.setattr(exact_samplers, "COARSE_DOUBT", doubt)
+    first, second = between_polynomials()
+    _, kept, doubtful = _decide_by_floats(first, second, 0.01, np.zeros(len(first)))
+    truth = np.array(
+        [
+            _decide_exactly(int(a), int(b), Fraction(1, 100), Fraction(0)) is not None
+            for a, b in zip(first, second, strict=True)
+        ]
+    )
+    agree = (kept == truth)[~doubtful].all()
+    assert agree == (doubt == 2.0**-6)
+
+
+def test_threads_draw_the_same_law_and_no_word_twice(monkeypatch):
+    """Long vectors are drawn by several threads; each batch has words of its own."""
+    monkeypatch.setattr(exact_samplers, "MAX_THREADS", 3)
+    monkeypatch.setattr(exact_samplers.os, "cpu_count", lambda: 3)
+    size = 8 * exact_samplers.BATCH_NUMBERS
+    drawn = draws(2.0**31, 0.0, size)
+    z = drawn / 2.0**31
+    assert abs(z.mean()) < 5 / math.sqrt(size)
+    assert abs(z.var() - 1) < 5 * math.sqrt(2 / size)
+    assert len(np.unique(drawn)) > size - 20  # about one pair is equal by chance
+    assert stats.kstest(z, "norm").pvalue > 1e-6
 
 
 def test_filter_and_exact_arithmetic_agree():

@@ -19,11 +19,12 @@ strips, to 0.87, and falls from then on.)
 Filter. Nearly always 64 digits of x and 47 of u, the uniform number that decides, are enough, and floats can tell. With
 r = 2^-53:
 
-- Kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms,
-  cut off at y^13/13! (1 + y/14 + ...) < 2^-43. Its relative rounding is at most 25 r for 12 Horner steps and 5 r y for
-  y itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r. The digits of u not
-  yet drawn count less than 2^-47 e^y, those of x less than 2^-64. In all: less than 1.8 (2^-43 + 30 r + 2^-47) + 4 r <
-  2^-41.
+- Kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. A polynomial of degree 3 is below e^y by less than
+  y^4/4!/(1 - y/5) < 2^-7 and decides all but two in a hundred. For these e^y is a polynomial of degree 12 in positive
+  terms, cut off at y^13/13! (1 + y/14 + ...) < 2^-43. Its relative rounding is at most 25 r for 12 Horner steps and 5 r
+  y for y itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r. The digits of
+  u not yet drawn count less than 2^-47 e^y, those of x less than 2^-64. In all: less than 1.8 (2^-43 + 30 r + 2^-47) +
+  4 r < 2^-41.
 - The place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
   times 2^29. Product and sum, below 2^35, are rounded by at most 2^-19 each. In all: less than 2^-17.
 
@@ -35,7 +36,9 @@ import hashlib
 import math
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,7 +170,9 @@ GRID_BITS = 32  # of sigma in grid units
 STRIP_COUNT = 36  # of an eighth of sigma each; beyond lies the tail
 DENSITY_HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
 DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
-BATCH_NUMBERS = 2**15  # numbers at a time: what fits a processor's cache
+MAX_THREADS = 4  # threads that draw one vector; most of their time is the generator's and NumPy's, which run at once
+BATCH_NUMBERS = 2**13  # numbers at a time: what fits a processor's cache
+COARSE_DOUBT = 2.0**-6  # twice the bound of the coarse filter's error
 
 Mask = NDArray[np.bool_]
 
@@ -188,13 +193,19 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
         raise SettingError("sigma: too large, so noise may be infinite; use fewer rounds or a larger epsilon")
     unit = math.ldexp(1.0, exponent)
     small = np.abs(flat) < 2.0**53 * unit  # larger floats are multiples of g already
-    scaled = np.where(small, flat, 0.0) / unit
-    base = np.where(small, np.rint(scaled) * unit, flat)
+    if small.all():
+        scaled = flat / unit
+        whole = np.rint(scaled)
+        base = whole * unit
+    else:
+        scaled = np.where(small, flat, 0.0) / unit
+        whole = np.rint(scaled)
+        base = np.where(small, whole * unit, flat)
 
     def offset(place: int) -> Fraction:
         return (Fraction(float(flat[place])) - Fraction(float(base[place]))) / Fraction(unit)
 
-    noise = rounded_normal(sigma / unit, scaled - np.rint(scaled), offset)
+    noise = rounded_normal(sigma / unit, scaled - whole, offset)
     largest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):
         return np.asarray(np.clip(base + noise * unit, -largest, largest)).reshape(np.shape(value))
@@ -203,18 +214,33 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
 def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fraction]) -> Integers:
     """Return the whole numbers nearest to steps N + offset(place), N independent standard normal, exactly; 0 < steps <
     2^32. `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60."""
-    drawn = np.empty(offsets.size, dtype=np.int64)
-    for start in range(0, offsets.size, BATCH_NUMBERS):
-        missing = np.arange(start, min(start + BATCH_NUMBERS, offsets.size))
-        while missing.size:
-            first, second = random_words(2 * missing.size).reshape(2, -1)
-            nearest, kept, doubtful = _decide_by_floats(first, second, steps, offsets[missing])
-            for i in np.flatnonzero(doubtful):
-                settled = _decide_exactly(int(first[i]), int(second[i]), Fraction(steps), offset(int(missing[i])))
-                kept[i], nearest[i] = settled is not None, settled or 0
-            drawn[missing[kept]] = nearest[kept]
-            missing = missing[~kept]
+    drawn, missing = np.empty(offsets.size, dtype=np.int64), np.arange(offsets.size)
+    while missing.size:
+        batches = [missing[start : start + BATCH_NUMBERS] for start in range(0, missing.size, BATCH_NUMBERS)]
+        missing = np.concatenate(_side_by_side(partial(_propose, drawn, steps, offsets, offset), batches))
     return drawn
+
+
+def _side_by_side(propose: Callable[[Integers], Integers], batches: list[Integers]) -> list[Integers]:
+    """Return what is proposed for each batch; for long vectors in threads that end with the call, so none is forked."""
+    threads = min(MAX_THREADS, os.cpu_count() or 1)
+    if threads == 1 or len(batches) < 3:
+        return [propose(places) for places in batches]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(propose, batches))
+
+
+def _propose(
+    drawn: Integers, steps: float, offsets: Floats, offset: Callable[[int], Fraction], places: Integers
+) -> Integers:
+    """Write one proposal into each of these places of `drawn`; return the places whose proposals are not kept."""
+    first, second = random_words(2 * places.size).reshape(2, -1)
+    nearest, kept, doubtful = _decide_by_floats(first, second, steps, offsets[places])
+    for i in np.flatnonzero(doubtful):
+        settled = _decide_exactly(int(first[i]), int(second[i]), Fraction(steps), offset(int(places[i])))
+        kept[i], nearest[i] = settled is not None, settled or 0
+    drawn[places] = nearest
+    return places[~kept]
 
 
 def near_normal(size: int, draw: DrawWords) -> Floats:
@@ -242,21 +268,56 @@ def near_normal(size: int, draw: DrawWords) -> Floats:
 def _decide_by_floats(first: Words, second: Words, steps: float, offsets: Floats) -> tuple[Integers, Mask, Mask]:
     """Return (result, kept, doubtful) of proposals; where not doubtful, exact arithmetic gives the same. The first word
     holds 16 bits for the strip, one for the sign and 47 digits of u, the second 64 digits of x."""
-    strip = _STRIP_OF[(first & np.uint64(0xFFFF)).astype(np.intp)]
-    sign = 1.0 - 2.0 * ((first >> np.uint64(16)) & np.uint64(1))
-    u = (first >> np.uint64(17)) * 2.0**-47
-    x = second * 2.0**-64
-    y = x * (2.0 * strip + x) * 2.0**-7
-    power = np.full(y.size, _EXP_COEFFICIENTS[-1])
-    for coefficient in _EXP_COEFFICIENTS[-2::-1]:
+    strip = _STRIP_OF.take(first.astype(np.uint16))
+    share = _PEAK_SHARES.take(strip)
+    u = (first >> np.uint64(17)).view(np.int64) * 2.0**-47
+    x = _unit_floats(second)
+    place = strip.astype(np.float64)
+    y = _strip_excess(place, x)
+    place += x
+    excess = _taylor(y, _COARSE_COEFFICIENTS)
+    excess *= u
+    excess -= share
+    close = np.flatnonzero(np.abs(excess) <= COARSE_DOUBT)
+    excess[close] = u[close] * _taylor(y[close], _EXP_COEFFICIENTS) - share[close]
+    place *= steps / 8
+    signs = (first << np.uint64(47)) & np.uint64(1 << 63)
+    place.view(np.uint64)[:] ^= signs
+    place += offsets
+    nearest = np.rint(place)
+    place -= nearest
+    kept = excess < 0
+    doubtful = np.abs(place) >= 0.5 - DOUBT_PLACE
+    doubtful &= kept
+    doubtful |= strip == STRIP_COUNT
+    doubtful[close] |= np.abs(excess[close]) <= DOUBT_KEPT
+    return nearest.astype(np.int64), kept, doubtful
+
+
+def _unit_floats(words: Words) -> Floats:
+    """Return words/2^64, rounded to the nearest float: exact halves, added with one rounding. NumPy's own conversion of
+    64 unsigned digits takes twice as long."""
+    x = (words & np.uint64(2**32 - 1)).view(np.int64) * 2.0**-64
+    x += (words >> np.uint64(32)).view(np.int64) * 2.0**-32
+    return x
+
+
+def _strip_excess(strip: Floats, x: Floats) -> Floats:
+    """Return y = x (2 j + x)/128, by which the density falls within strip j."""
+    y = 2.0 * strip
+    y += x
+    y *= x
+    y *= 2.0**-7
+    return y
+
+
+def _taylor(y: Floats, coefficients: list[float]) -> Floats:
+    """Return the polynomial with these coefficients, by Horner's rule."""
+    power = np.full(y.size, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
         power *= y
         power += coefficient
-    excess = u * power - _PEAK_SHARES[strip]
-    exact = (strip + x) * (steps / 8) + sign * offsets
-    nearest = np.rint(exact)
-    doubtful = (np.abs(excess) <= DOUBT_KEPT) | (strip == STRIP_COUNT)
-    doubtful |= (excess < 0) & (np.abs(exact - nearest) >= 0.5 - DOUBT_PLACE)
-    return (sign * nearest).astype(np.int64), excess < 0, doubtful
+    return power
 
 
 def _decide_exactly(
@@ -308,6 +369,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 _EXP_COEFFICIENTS = [1 / math.factorial(n) for n in range(13)]
+_COARSE_COEFFICIENTS = _EXP_COEFFICIENTS[:4]
 _STRIP_PEAKS = [
     DENSITY_HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIP_COUNT)
 ]  # from above, right to 100 bits
@@ -316,5 +378,5 @@ _PEAK_SHARES = np.array(
     [float(peak / weight) for peak, weight in zip(_STRIP_PEAKS, _STRIP_WEIGHTS, strict=True)] + [0.0]
 )
 _STRIP_OF = np.repeat(
-    np.arange(STRIP_COUNT + 1), [*_STRIP_WEIGHTS, 2**16 - sum(_STRIP_WEIGHTS)]
+    np.arange(STRIP_COUNT + 1, dtype=np.uint8), [*_STRIP_WEIGHTS, 2**16 - sum(_STRIP_WEIGHTS)]
 )  # the last slot is the tail's
