@@ -8,7 +8,7 @@ from parley.numerals import number
 from parley.report.terminal import console, print_json
 from parley_lab.papers.document import Document
 from parley_lab.papers.printed import Outcome, Printed
-from parley_lab.papers.records import Comparison, Reading, Record, read_records
+from parley_lab.papers.records import Comparison, Reading, Record, Relation, read_records
 
 INDENT = " " * 14
 MAX_COMPARISONS_LISTED = 4  # comparisons that a line prints all; of more, the farthest off
@@ -97,12 +97,17 @@ def comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _line(each: Comparison) -> str:
     words = {"=": "", "<=": "at most ", ">=": "at least "}[each.relation]
-    found = f"{each.what}: published {words}{number(each.published)}, found {number(each.found)}"
+    found = f"{each.what}: {_whose(each)} {words}{number(each.published)}, found {number(each.found)}"
     if each.reading is Reading.BESIDE:
         return f"{found} (beside)"
     source = f"; {each.tolerance_source}" if each.tolerance_source else ""
     verdict = "" if each.holds else ", beyond the tolerance"
     return f"{found}, tolerance {number(each.tolerance)}{source}{verdict}{_read(each.reading)}"
+
+
+def _whose(each: Comparison) -> str:
+    """Return "published" for a printed figure; limits, and 0 and 1 for never and always, say a claim in our numbers."""
+    return "published" if each.relation is Relation.EQUAL and each.published not in (0, 1) else "expected"
 
 
 def _read(reading: Reading) -> str:

@@ -199,7 +199,7 @@ def test_records_are_kept_and_an_outcome_that_its_figures_do_not_bear_out_is_ref
 
 def test_of_many_figures_the_farthest_off_is_printed():
     lines = comparison_lines([*[CLOSE] * 5, FAR, replace(FAR, reading=Reading.FITTED)])
-    assert lines[0].startswith("5 of 6 figures agree; farthest off: far: published 1, found 1.5, tolerance 0.1; ours")
+    assert lines[0].startswith("5 of 6 figures agree; farthest off: far: expected 1, found 1.5, tolerance 0.1; ours")
     assert lines[1].endswith("beyond the tolerance (fitted)")
 
 
@@ -207,16 +207,27 @@ def test_the_farthest_off_is_so_in_its_own_tolerance_and_what_holds_is_near_its_
     """0.05 of 0.1 is nearer its limit than 2 of 100, and an exact count is at none."""
     count, loose = Comparison("count", 3, 3), Comparison("loose", 50.0, 52.0, 100.0, "ours")
     (line,) = comparison_lines([*[count] * 3, loose, CLOSE])
-    assert line.startswith("5 of 5 figures agree; nearest its limit: close: published 1, found 1.05")
+    assert line.startswith("5 of 5 figures agree; nearest its limit: close: expected 1, found 1.05")
     (line,) = comparison_lines([*[loose] * 4, CLOSE, FAR])
     assert line.startswith("5 of 6 figures agree; farthest off: far:")
     unmeasured = replace(FAR, what="unmeasured", found=math.nan)
     assert "farthest off: unmeasured" in comparison_lines([*[FAR] * 4, unmeasured])[0]
 
 
+def test_only_a_printed_figure_is_called_published():
+    """A limit is ours, or a claim in words; 0 and 1 say never and always."""
+    printed = Comparison("gain", 2.5, 2.4, 0.2, "half a unit")
+    limit = replace(printed, relation=Relation.AT_LEAST)
+    words = [
+        line.split(": ")[1].split(",")[0]
+        for line in comparison_lines([printed, limit, replace(printed, published=1.0)])
+    ]
+    assert words == ["published 2.5", "expected at least 2.5", "expected 1"]
+
+
 def test_of_many_figures_beside_none_is_said_to_agree():
     lines = comparison_lines([replace(each, reading=Reading.BESIDE) for each in [CLOSE] * 5 + [FAR]])
-    assert lines == ["6 figures beside; farthest off: far: published 1, found 1.5 (beside)"]
+    assert lines == ["6 figures beside; farthest off: far: expected 1, found 1.5 (beside)"]
 
 
 @pytest.mark.parametrize(

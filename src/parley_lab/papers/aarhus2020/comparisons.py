@@ -63,14 +63,13 @@ def weights(shown: Mapping[str, Shown]) -> list[Comparison]:
     nothing but noise."""
     noiseless = "figure-7" in shown
     relation, reading = (Relation.AT_LEAST, Reading.BESIDE) if noiseless else (Relation.AT_MOST, Reading.DOCUMENT)
+    # a random start hides digits with and without noise, so what was learned decides
     (found,) = next(iter(shown.values())).content["legible"]
     what = "mean correlation of ten pictures with their digits"
     raw, less = (float(np.mean(found[key])) for key in ("weights", "less_start"))
     return [
-        Comparison(f"{what}: weights", MIN_CORRELATION, raw, 0.0, SHOWS_SOURCE, relation, reading),
-        Comparison(
-            f"{what}: weights less their start", MIN_CORRELATION, less, 0.0, SHOWS_SOURCE, relation, Reading.BESIDE
-        ),
+        Comparison(f"{what}: weights", MIN_CORRELATION, raw, 0.0, SHOWS_SOURCE, relation, Reading.BESIDE),
+        Comparison(f"{what}: weights less their start", MIN_CORRELATION, less, 0.0, SHOWS_SOURCE, relation, reading),
     ]
 
 

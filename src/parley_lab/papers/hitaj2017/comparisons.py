@@ -21,4 +21,8 @@ def attack(shown: Mapping[str, Shown]) -> list[Comparison]:
     ]
     record, *others = hidden
     lines.append(Comparison(f"{what}: {record}", HALF, best[record], 0.0, SOURCE, Relation.AT_LEAST))
-    return lines + [Comparison(f"{what}: {name}", HALF, best[name], reading=Reading.BESIDE) for name in others]
+    return lines + [
+        Comparison(f"{what}: {name}", HALF, best[name], 0.0, SOURCE, relation, Reading.BESIDE)
+        for name in others
+        for relation in [Relation.AT_MOST if "owner" in name else Relation.AT_LEAST]
+    ]

@@ -19,13 +19,13 @@ PRINTED = (
     ),
     Printed(
         "figure 4",
-        "P prints no numbers; one division; uDP not run; P's noise is on centred ratings, which has no ε where means "
-        "are common",
+        "P prints no numbers; its text has 1:4, its caption 1:3; uDP not run; P's noise is on centred ratings, which "
+        "has no ε where means are common",
         compare="comparisons:unconcerned_partner",
     ),
     Printed(
         "figure 5",
-        "by P's own descent; users solved at home are another method; one division; uDP not run",
+        "by P's own descent; users solved at home are another method; uDP not run; P's ε = 0.6 is p = 0.625, ours 0.6",
         compare="comparisons:whose_privacy",
     ),
     Printed(
@@ -37,7 +37,7 @@ PRINTED = (
     *pictures({"table 4": "symbols of the game"}),
     Printed(
         "table 5",
-        "P's own comparison: its descent together beside its descent alone; one division; uDP not run; at p = 0 P's "
+        "P's own comparison: its descent together beside its descent alone; uDP not run; at p = 0 P's "
         "three fits give 1.20, 0.91 and 1.09 % for one experiment",
         "the gain as a quadratic of both players' p",
         "--figure 5",

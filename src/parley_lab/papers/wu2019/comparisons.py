@@ -1,6 +1,7 @@
 """W's printed figures beside those of a run."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -9,23 +10,29 @@ from parley_lab.papers.document import Shown
 from parley_lab.papers.records import Comparison, Reading, Relation
 
 FALL, FALL_TOLERANCE = 100.0, 25.0
+FITTED_STEP = "3"  # multiple of the automatic step at which the fall is nearest to W's
 SLOPE, SLOPE_TOLERANCE = -2.0, 0.15
 SHARE_TOLERANCE = 0.1  # of pairs of neighbouring cells
 
 
 def paths(shown: Mapping[str, Shown]) -> list[Comparison]:
-    """Figures 2 and 7: psi at the headline's budget; the fall between budgets by the length of the step."""
+    """Figures 2 and 7: psi at the headline's budget; that it falls with the budget, and by how much for each step."""
     ((_, found),) = (each for each in next(iter(shown.values())).content.items())
     head, falls = found["headline"], found["falls"]
     what = f"mean ψ at ε = {head['epsilon']:g}, 3 x {head['records']:,} records"
     lines = [Comparison(what, 0.1, head["measured"], 0.0, "as printed", Relation.AT_MOST)]
+    least, what = min(a - b for a, b in pairwise(found["ends"])), "least fall of mean ψ to the next of three budgets"
+    lines.append(Comparison(what, 0.0, least, 0.0, "as printed", Relation.AT_LEAST))
     if "figure-2" not in shown:
         return lines
     what = "fall of mean ψ from ε = 1 to 10"
-    lines.append(Comparison(f"{what}, automatic step", FALL, falls["1"], reading=Reading.BESIDE))
     source = "ours, a quarter: W says approximately; the constant of its step is not printed"
-    longer = Comparison(f"{what}, 3 times that step", FALL, falls["3"], FALL_TOLERANCE, source, reading=Reading.FITTED)
-    return [*lines, longer]
+    for times, fall in falls.items():
+        name = f"{what}, {'automatic step' if times == '1' else f'{times} times that step'}"
+        given = (FALL_TOLERANCE, source) if times == FITTED_STEP else (0.0, "")
+        reading = Reading.FITTED if times == FITTED_STEP else Reading.BESIDE
+        lines.append(Comparison(name, FALL, fall, *given, reading=reading))
+    return lines
 
 
 def slope(shown: Mapping[str, Shown]) -> list[Comparison]:
@@ -56,5 +63,12 @@ def scenarios(shown: Mapping[str, Shown]) -> list[Comparison]:
     shares: dict[str, pd.Series] = {
         "share of cells where small shy banks are worst": means.idxmax(axis=1) == "others small, shy",
         "share of cells where large eager banks are best": means.idxmin(axis=1) == "others large, eager",
+        "share of cells where large shy banks are better than small shy ones": means["others large, shy"]
+        < means["others small, shy"],
     }
-    return [Comparison(what, 1.0, float(each.mean()), SHARE_TOLERANCE, "ours") for what, each in shares.items()]
+    lines = [Comparison(what, 1.0, float(each.mean()), SHARE_TOLERANCE, "ours") for what, each in shares.items()]
+    by_budget = means.groupby(level="records")
+    falls = (by_budget.first() / by_budget.last()).mean()
+    shy, eager = (float(falls[f"others small, {kind}"]) for kind in ("shy", "eager"))
+    what = f"by how many times ψ falls over ε1 beside small banks: eager, less {shy:.3g} beside shy ones"
+    return [*lines, Comparison(what, 0.0, eager - shy, 0.0, "as printed", Relation.AT_LEAST)]

@@ -29,7 +29,7 @@ from parley_lab.papers.wu2019.markets import Market, card_market, loan_market
 # published: psi below 0.1 with three banks of this size and budget
 HEADLINE_CASES = {"loans": (350_000, 10.0), "cards": (30_000, 1.0)}
 BUDGETS = (0.1, 1.0, 10.0)
-STEP_MULTIPLES = (1.0, 3.0)  # of the automatic step: W prints none
+STEP_MULTIPLES = {"loans": (1.0, 2.0, 3.0, 5.0), "cards": (1.0, 3.0)}  # of the automatic step: W prints none
 FALL_BUDGETS = (1.0, 10.0)  # between which W says by how much psi falls
 PUBLISHED_FALL = {"loans": "about 100 (3 x 250,000)", "cards": "–"}
 SMALL, EAGER, SHY = 1000, 10.0, 0.1
@@ -110,7 +110,7 @@ def paths(bench: Markets, word: str, progress: Progress) -> Shown:
     """Figures 2 and 7: relative fitness against rounds, for three budgets and two lengths of the step; the headline."""
     market = bench.market(word)
     n, headline = _largest(market), HEADLINE_CASES[market.name]
-    family = {times: _paths_at(bench, market, times, progress) for times in STEP_MULTIPLES}
+    family = {times: _paths_at(bench, market, times, progress) for times in STEP_MULTIPLES[market.name]}
     measured, forecast = family[1.0]
     title = f"{market.name.capitalize()}: three banks x {n:,} records"
     what = f"{market.name}: mean ψ, 3 x {n:,} records, ε = {headline[1]:g}"
@@ -122,6 +122,7 @@ def paths(bench: Markets, word: str, progress: Progress) -> Shown:
         what = f"{market.name}: mean ψ at ε = {FALL_BUDGETS[0]:g} over that at ε = {FALL_BUDGETS[1]:g}, {step}"
         found.append([what, PUBLISHED_FALL[market.name], *(f"{each:.3g}" for each in fall)])
     content = {
+        "ends": [float(measured[epsilon][-1].mean()) for epsilon in BUDGETS],
         "headline": {"epsilon": headline[1], "records": n, "measured": ends[0], "forecast": ends[1]},
         "falls": {f"{times:g}": fall[0] for times, fall in falls.items()},
     }

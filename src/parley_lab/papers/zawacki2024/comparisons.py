@@ -279,7 +279,10 @@ def descent(shown: Mapping[str, Shown]) -> list[Comparison]:
     source = "ours: a thousandth of guessing zero"
     return [
         Comparison(f"{what}: {printed}", MAX_FOUND_ERROR, found[printed], 0.0, source, Relation.AT_MOST),
-        *(Comparison(f"{what}: {name}", MAX_FOUND_ERROR, found[name], reading=Reading.BESIDE) for name in others),
+        *(
+            Comparison(f"{what}: {name}", MAX_FOUND_ERROR, found[name], 0.0, source, Relation.AT_MOST, Reading.BESIDE)
+            for name in others
+        ),
     ]
 
 
