@@ -9,6 +9,7 @@ stretches. Memory is the peak of the device (of a GPU alone).
 
     python benchmarks/networks.py [--device cpu|cuda] [--repeats 3] [--steps 8] [--rows 60000]
     python benchmarks/networks.py --before FOLDER/src    sums of clipped gradients beside those of another version
+    python benchmarks/networks.py --stages [--device cuda]    milliseconds of each stage of an answer
 
 Needs mnist.npz in PARLEY_DATA (default ../shared/data), else synthetic digits are used; Opacus is compared with if it
 is installed.
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--before", help="the src folder of another version, to set sums beside")
     parser.add_argument("--sums", action="store_true", help="print the milliseconds of sums alone, as JSON")
+    parser.add_argument("--stages", action="store_true", help="milliseconds of each stage of an answer")
     asked = parser.parse_args()
     if asked.sums:
         print(json.dumps(sums(asked)))
@@ -51,7 +53,48 @@ def main() -> None:
         return
     digits = load_digits(DATA)
     print(f"{'MNIST' if digits.real else 'SYNTHETIC digits'}, {min(asked.rows, len(digits.images)):,} rows")
-    speed(digits, asked)
+    (stages if asked.stages else speed)(digits, asked)
+
+
+def stages(digits: Digits, asked: Any) -> None:
+    """Clock milliseconds of the draw, the clipped gradients, the noise and a whole answer, the median of many."""
+    import torch
+
+    from parley.data.split import draw_places
+    from parley.privacy.mechanisms import SafeNoise
+    from parley.tasks.networks.training import NetworkPlan, Speed, _answering, _digest, _rows
+
+    torch.set_num_threads(1)
+    rows = _rows(digits.images[: asked.rows].astype(np.float32), digits.labels[: asked.rows])
+    for name, batch in CASES:
+        batches, module = len(rows) // batch, made(name, "cpu")
+        if batches < 2:
+            continue
+        plan = NetworkPlan(2.0, DELTA, 1.0, batches, 1 + 20 * asked.repeats // batches, 0.1)
+        answering = _answering(module, rows, plan, "cross-entropy", None, "owner", None, Speed(asked.device))
+        answering.accept("owner", _digest(rows))
+        gradients, steps = answering.question.gradients, iter(range(1, plan.steps + 1))
+        theta, sigma = np.random.default_rng(0).normal(0, 0.05, gradients.parameters), answering.series.mechanism.sigma
+        places = draw_places(len(rows), bytes(32), 1 / batches)
+        work: dict[str, Callable[[], object]] = {
+            "draw": lambda: draw_places(len(rows), os.urandom(32), 1 / batches),  # noqa: B023
+            "gradients": lambda: gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present),  # noqa: B023
+            "noise": lambda: SafeNoise().gaussian(theta, sigma),  # noqa: B023
+            "whole answer": lambda: answering.answer(next(steps), theta),  # noqa: B023
+        }
+        found = {what: clock(each, 15 * asked.repeats) for what, each in work.items()}
+        print(f"{name}, batches of {batch:,}: " + ", ".join(f"{what} {ms:.2f} ms" for what, ms in found.items()))
+
+
+def clock(work: Callable[[], object], times: int) -> float:
+    """The median of some clock times, in milliseconds; the first is left out."""
+    work()
+    found = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(found))
 
 
 SUMMED = (

@@ -27,7 +27,7 @@ from parley.terms import PrivacyCost
 
 CLINICS = (("clinic-a", 250, 60_000, 9), ("clinic-b", 330, 60_000, 4), ("clinic-c", 400, 70_000, 8),
            ("clinic-d", 300, 25_000, 14))  # fmt: skip
-SHARES = (1.1, 1.4, 2.0)  # of the best relative fitness within reach
+SHARES = (1.08, 1.1, 1.13)  # of the best relative fitness within reach
 STATED = np.geomspace(0.2, 5, 12)  # multiples of the true cost that are tried
 MAX_PRICE = 60.0
 

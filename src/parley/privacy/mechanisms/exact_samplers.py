@@ -297,14 +297,14 @@ def _decide_by_floats(first: Words, second: Words, steps: float, offsets: Floats
 def _unit_floats(words: Words) -> Floats:
     """Return words/2^64, rounded to the nearest float: exact halves, added with one rounding. NumPy's own conversion of
     64 unsigned digits takes twice as long."""
-    x = (words & np.uint64(2**32 - 1)).view(np.int64) * 2.0**-64
+    x: Floats = (words & np.uint64(2**32 - 1)).view(np.int64) * np.float64(2.0**-64)
     x += (words >> np.uint64(32)).view(np.int64) * 2.0**-32
     return x
 
 
 def _strip_excess(strip: Floats, x: Floats) -> Floats:
     """Return y = x (2 j + x)/128, by which the density falls within strip j."""
-    y = 2.0 * strip
+    y = strip + strip
     y += x
     y *= x
     y *= 2.0**-7

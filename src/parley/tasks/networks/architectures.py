@@ -226,6 +226,7 @@ def set_parameters(module: Module, theta: Floats) -> None:
     """Set a module's parameters to theta [P] as float32; beyond its range they are infinite."""
     with np.errstate(over="ignore"):
         numbers = torch.from_numpy(theta.astype(np.float32))
+    numbers = numbers.to(next((each.device for each in module.parameters()), "cpu"))  # one transfer for all
     begin = 0
     with torch.no_grad():
         for parameter in module.parameters():
