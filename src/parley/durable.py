@@ -231,7 +231,7 @@ def _require_own_folder(folder: Path, about: os.stat_result) -> None:
         )
     if about.st_mode & 0o022:
         raise StateFolderError(
-            f"{folder}: other accounts can write to this folder; to prevent this, run: chmod go-w {folder}"
+            f"{folder}: other accounts can write to this folder; to prevent this, run chmod go-w {folder}"
         )
 
 

@@ -307,7 +307,7 @@ def test_scales_that_would_tell_little_are_refused_unless_people_say_more(files,
             continue
         with pytest.raises(
             SettingError,
-            match=r"No range or names are stated for these columns: income\. To ask no owner, .* No terms were written",
+            match=r"No range or names are stated for these columns: income\. Declare all .* No terms were written",
         ):
             draft_to_learn_by(tables(files), wishes, Terminal(), asks=True, anyway=False)
     for epsilon, helps in ((0.005, False), (0.05, True)):

@@ -127,7 +127,7 @@ def test_a_person_whose_name_is_written_in_two_ways_is_warned_of():
     owner = parley.Owner("a", table.assign(who=names))
     [warning] = find_warnings(owner, owner.prepare(terms))
     assert warning.about == "privacy.person"
-    assert warning.sentence.startswith("4 names in column 'who' differ from another name only by capitals")
+    assert warning.sentence.startswith("4 names in column 'who' differ from another name only in capitalisation")
     assert "c0" not in warning.sentence.lower()
 
 

@@ -154,7 +154,7 @@ def test_hash_depends_on_everything_agreed(old, new):
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
         ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: needs `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
-        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0: Laplace noise needs no delta"),
+        ("delta = 0.0", "delta = 0.1", "privacy.delta: expected 0, because Laplace noise needs no delta"),
         ('title = "Interest rates of three banks"', "title = ", "not valid TOML"),
     ],
 )

@@ -221,7 +221,7 @@ class Overheard:
         if name not in questions or not self._attacker.attacks_round(questions[name].round):
             return answers
         values = [self._own(answers)]
-        # where one noise is drawn for all, a study draws it anew, and hosts never do
+        # where one noise is drawn for all, a study draws it again, and hosts never do
         if not self._attacker.setup.terms.noise.summed and not np.array_equal(
             again := self._own(self._exchange.ask(questions)), values[0]
         ):

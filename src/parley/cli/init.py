@@ -85,7 +85,7 @@ def init_command(
     ] = None,
     merge: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Merge names in this column that differ only by capitals or spaces."),
+        typer.Option(metavar="COLUMN", help="Merge names in this column that differ only in capitalisation or spaces."),
     ] = None,
     features: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns to learn from. Default: all usable columns.")

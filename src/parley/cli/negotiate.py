@@ -39,7 +39,7 @@ def negotiate_command(
     max_price: Annotated[
         float | None,
         typer.Option(
-            metavar="MONEY", help="With --truthful: largest `weight` of `privacy_cost` that you would pay for."
+            metavar="MONEY", help="With --truthful: highest `weight` of an owner's `privacy_cost` that you accept."
         ),
     ] = None,
     keep_own: Annotated[bool, typer.Option(help="Owners that join may keep their own model if it is better.")] = True,

@@ -376,7 +376,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object]]:
         from distributed.utils import LoopRunner
     except ModuleNotFoundError:
         raise SettingError(
-            "cluster: a cluster requires an extra package; run: pip install 'parley-dp[cluster]'"
+            "cluster: a cluster requires an extra package; run pip install 'parley-dp[cluster]'"
         ) from None
     runner = LoopRunner()  # of all clients, one after the other: none may stop it under a thread that still asks
 

@@ -235,8 +235,8 @@ def quantile_cuts(values: Floats, count: int) -> list[float]:
 def _steps(column: str, count: int, low: float, high: float) -> list[float]:
     if not np.isfinite([low, high]).all():
         raise DataError(
-            f"model.columns: bins of {column!r} need model.bounds.{column} or a public sample: cut points must not "
-            "depend on private rows"
+            f"model.columns: bins of {column!r} need model.bounds.{column} or a public sample, because cut points must "
+            "not depend on private rows"
         )
     return [low + (high - low) * (part / count) for part in range(1, count)]
 

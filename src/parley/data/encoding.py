@@ -197,7 +197,7 @@ class Numbers(Encoding):
         if not present.size:
             raise DataError(
                 f"model.transforms.{self.column}: the transform needs model.bounds.{self.column} or a public sample "
-                "with numbers in this column: values are clipped to bounds first"
+                "with numbers in this column, because values are clipped to bounds first"
             )
         if not is_defined(self.transform, float(present.min())):
             raise DataError(
@@ -217,7 +217,7 @@ class Numbers(Encoding):
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
             f"model.missing: filling {self.column!r} needs model.bounds.{self.column} or a public sample with numbers "
-            "in this column: the filled value must not depend on private rows"
+            "in this column, because the filled value must not depend on private rows"
         )
 
 

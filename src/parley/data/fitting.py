@@ -194,7 +194,7 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
     if len(classes) < 2:
         raise DataError(
             f"model.categories.{model.target}: list at least two classes, or give a public sample that has the "
-            "classes: the classes must not depend on private rows"
+            "classes, because they must not depend on private rows"
         )
     for name in model.class_weight:
         if name not in classes:

@@ -193,8 +193,8 @@ def apply_pins(fitted: Preparation, pins: Pins) -> Preparation:
     difference = PublicNumbers(own, {}).difference(PublicNumbers(pins, {}))
     if difference is not None:
         raise StalePinsError(
-            "model.preparation: the pinned numbers in the file (there) differ from the numbers that this machine "
-            f"computes from the terms and the public sample (here): {difference}; {PIN_AGAIN}"
+            "model.preparation: the pinned numbers in the file differ from the numbers that this machine computes from "
+            f"the terms and the public sample ('there' is the file, 'here' this machine). {difference}; {PIN_AGAIN}"
         )
     _require_ordered(pins)
     known = {each.name for each in fields(Preparation)}

@@ -5,7 +5,7 @@ under `straggler = "skip"`. So it is stored durably before round k + 1 is asked;
 fixed. A crash before that has asked nothing that depends on who was in time.
 
 A checkpoint also keeps the last seen end of every owner's ledger, to detect older copies, and a record of every owner's
-answers, to name liars (`outcome.notices`). Its checksum detects accidents, not forgery: a forger can compute it anew.
+answers, to name liars (`outcome.notices`). Its checksum detects accidents, not forgery: a forger can recompute it.
 """
 
 import hashlib

@@ -264,8 +264,8 @@ def local_step(
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
     if not objective.loss.smooth:
         raise TermsError(
-            f"model.kind: expected a smooth loss with {algorithm}: local steps on the hinge loss may amplify the "
-            "effect of one record"
+            f"model.kind: expected a smooth loss with {algorithm}, because local steps on the hinge loss may amplify "
+            "the effect of one record"
         )
     data = _mean_curvature(objective, preparation, terms)
     if data is None or not 0 < data < math.inf:

@@ -210,7 +210,7 @@ def _steps(agreement: Agreement) -> list[str]:
     people = f". The {rows:,} records of one person are in up to {in_answers} in total" if rows > 1 else ""
     scored = "" if privacy.score_epsilon is None else " and the score"
     return [
-        f"One answer alone costs ε = {step}{at}. A record is in {often}{people}. The total over all "
+        f"One answer alone costs ε = {step}{at}. Each record is used in {often}{people}. The total over all "
         f"{'rounds' if learning.epochs is None else 'epochs'}{scored}, which the terms promise and the ledger debits, "
         f"is ε = {total}{at}."
     ]

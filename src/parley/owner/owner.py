@@ -251,7 +251,8 @@ class Owner:
         """Return the agreement with this hash, or refuse."""
         if not self.accepted(terms_hash):
             raise UnknownTerms(
-                f"{self.name}: this owner has not accepted these terms; the owner must accept the terms first"
+                f"{self.name}: this owner has not accepted these terms; accept them with Owner.accept or parley "
+                "owner accept"
             )
         return self._prepared[terms_hash]
 

@@ -401,7 +401,7 @@ def unnamed_people_warning(columns: Iterable[str], terms: Terms) -> TermsWarning
 
 
 def alike_people(table: TableSource, column: str | None, name: str) -> list[TermsWarning]:
-    """Warn of people's names that differ only by capitals, spaces or decimals: each counts as another person."""
+    """Warn of people's names that differ only in capitalisation, spaces or decimal zeros: each counts as a person."""
     names = (
         set() if column is None or table.streams else {*names_of(table.frame([column]), column, name, PERSON_NAME)[1]}
     )
@@ -410,8 +410,9 @@ def alike_people(table: TableSource, column: str | None, name: str) -> list[Term
     if not several:
         return []
     sentence = (
-        f"{several:,} names in column {printable(str(column))!r} differ from another name only by capitals, spaces or "
-        "decimals. Each spelling counts as a separate person. Spell each person's name the same way in every row."
+        f"{several:,} names in column {printable(str(column))!r} differ from another name only in capitalisation, "
+        "spaces or decimal zeros (12 and 12.0). Each spelling counts as a separate person. Spell each person's name "
+        "the same way in every row."
     )
     return [TermsWarning("privacy.person", sentence)]
 

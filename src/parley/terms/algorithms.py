@@ -67,7 +67,7 @@ class FederatedRules(AlgorithmRules):
             raise ValueError(f"proximal|expected a number: {self.keys['learning.proximal']}")
         if learning.horizon % self.rounds_a_step(learning):
             raise ValueError(
-                "horizon|expected an even number, because a step needs two answers: a gradient and a local update"
+                "horizon|expected an even number, because a step needs two answers, a gradient and a local update"
             )
 
     def clip_norm(self, norm: str) -> str:
@@ -138,13 +138,13 @@ class GossipRules(AlgorithmRules):
             raise ValueError(f"learning.topology|required with algorithm = 'gossip'; expected {EXPECTED_TOPOLOGY}")
         if terms.noise.summed:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with gossip: owners combine separate answers, but shared noise "
-                "reveals only their sum"
+                "privacy.noise|expected 'each-owner' with gossip, because owners combine separate answers, but shared "
+                "noise reveals only their sum"
             )
         if len(names) > MAX_PEERS:
             raise ValueError(
-                f"learning.algorithm|expected at most {MAX_PEERS} owners with gossip: every owner keeps the parameters "
-                "of every other owner"
+                f"learning.algorithm|expected at most {MAX_PEERS} owners with gossip, because every owner keeps the "
+                "parameters of every other owner"
             )
         if isinstance(topology, str):
             return
@@ -154,8 +154,8 @@ class GossipRules(AlgorithmRules):
         away = [name for name in names if name not in reached]
         if away:
             raise ValueError(
-                f"learning.topology|expected a connected graph: no path leads from {names[0]!r} to {away[0]!r}; add a "
-                "pair"
+                f"learning.topology|expected a connected graph, but no path leads from {names[0]!r} to {away[0]!r}; "
+                "add a pair"
             )
 
 
@@ -178,8 +178,8 @@ class FedInferRules(SufficientStatisticsRules):
         told_apart = any(owner.trust is not None or owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or told_apart):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip: a sum does not show "
-                "whose answers it contains"
+                "privacy.noise|expected 'each-owner' with trust, strides, participation or skip, because a sum does "
+                "not show whose answers it contains"
             )
 
 
@@ -216,7 +216,7 @@ class PrivateSGDRules(AlgorithmRules):
     def check_learning(self, learning: Learning) -> None:
         """Refuse epochs that do not add up, automatic steps with Adam, and a seed for secret draws."""
         if learning.batches is None:
-            raise ValueError("batches|expected a whole number with private-sgd: the number of batches per epoch")
+            raise ValueError("batches|expected a whole number with private-sgd, the number of batches per epoch")
         if learning.epochs is None:
             raise ValueError(
                 "epochs|expected a whole number with private-sgd, or a horizon that is a multiple of batches"
@@ -231,7 +231,9 @@ class PrivateSGDRules(AlgorithmRules):
                 "step|expected a number with optimiser = 'adam'; 'auto' is available only for other optimisers"
             )
         if learning.poisson and learning.batch_seed is not None:
-            raise ValueError("batch_seed|not allowed with sampling = 'poisson': owners draw their records in secret")
+            raise ValueError(
+                "batch_seed|not allowed with sampling = 'poisson', because owners draw their records in secret"
+            )
 
     def tells_heterogeneity(self, norm: str) -> bool:
         return True

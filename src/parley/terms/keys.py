@@ -195,7 +195,7 @@ class Basis(Section):
             raise ValueError("degree|allowed only with kind = 'polynomial'")
         if self.points is None or self.width is None:
             raise ValueError(
-                f"{'points' if self.points is None else 'width'}|required: a basis needs points and a width"
+                f"{'points' if self.points is None else 'width'}|required, because a basis needs points and a width"
             )
         if self.kind is not None and isinstance(self.points, tuple):
             raise ValueError(f"points|expected the number of waves to draw, because kind = {self.kind!r}")

@@ -210,7 +210,7 @@ class Model(Section):
         if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
-            raise ValueError("components|needs a `public` sample: PCA never reads private data")
+            raise ValueError("components|needs a `public` sample, because PCA never reads private data")
         if self.preparation is not None and self.public is None and self.basis is None:
             raise ValueError(
                 "preparation|needs a `public` sample or a `basis`; otherwise there are no constants to freeze"
@@ -220,17 +220,17 @@ class Model(Section):
         self._check_column_transformations()
         if self.basis is not None and self.basis.kind == "polynomial" and (self.missing != "refuse" or self._one_hot):
             raise ValueError(
-                "basis.kind|'polynomial' allows neither filled cells nor coding = 'one-hot': both give columns of 0 "
-                "and 1, whose powers are the same columns"
+                "basis.kind|'polynomial' allows neither filled cells nor coding = 'one-hot', because both give "
+                "columns of 0 and 1, whose powers are the same columns"
             )
         if self.whitening is not None and (self.public is None or self.components is not None):
             raise ValueError(
-                "whitening|needs a `public` sample, and allows no `components`: the sample's moments or curvature "
-                "whiten the columns"
+                "whitening|needs a `public` sample, and allows no `components`, because the sample's moments or "
+                "curvature whiten the columns"
             )
         if self.whitening == "public-curvature" and not self.smooth:
             raise ValueError(
-                f"whitening|expected 'public' with kind = {self.kind!r}: 'public-curvature' needs a smooth loss"
+                f"whitening|expected 'public' with kind = {self.kind!r}, because 'public-curvature' needs a smooth loss"
             )
         return self
 
@@ -243,7 +243,7 @@ class Model(Section):
             for key in ("features", "categories", "centres", "scales", "transforms", "dates", "missing"):
                 about = getattr(self, key)
                 if not isinstance(about, str) and column in (about or ()):
-                    raise ValueError(f"{key}.{column}|expected a feature: {column!r} belongs to the target")
+                    raise ValueError(f"{key}.{column}|expected a feature, because {column!r} belongs to the target")
 
     @property
     def _one_hot(self) -> bool:
@@ -259,7 +259,8 @@ class Model(Section):
             )
         if self.trees is not None and self.trees.refitted is not None and self.radius is not None:
             raise ValueError(
-                "radius|not allowed with trees.refitted: a radius would also limit the weight of the public margin"
+                "radius|not allowed with trees.refitted, because a radius would also limit the weight of the "
+                "public margin"
             )
         self._can_cross()
         if self.columns is None:
@@ -298,8 +299,8 @@ class Model(Section):
         for key, given in (("centres", self.centres), ("scales", self.scales)):
             if given and self.public is not None:
                 raise ValueError(
-                    f"{key}|not allowed with a `public` sample: the sample determines how columns are centred and "
-                    "scaled"
+                    f"{key}|not allowed with a `public` sample, because the sample determines how columns are centred "
+                    "and scaled"
                 )
             for column in given:
                 if column in self.categories and (self.coding == "one-hot" or self.classifies):
@@ -312,17 +313,22 @@ class Model(Section):
     def _can_read(self) -> None:
         if isinstance(self.missing, dict) and self.target in self.missing:
             raise ValueError(
-                f"missing.{self.target}|not allowed for the target: a record without a target contributes nothing"
+                f"missing.{self.target}|not allowed for the target, because a record without a target contributes "
+                "nothing"
             )
         for column in self.merged:
             if column in (*self.outcome_columns, *self.bounds, *self.dates):
                 raise ValueError(f"merged|expected categorical features; found {column!r}")
         for column in self.dates:
             if column in (*self.outcome_columns, *self.categories):
-                raise ValueError(f"dates.{column}|expected a feature without listed names: a date is a number of days")
+                raise ValueError(
+                    f"dates.{column}|expected a feature without listed names, because a date is a number of days"
+                )
         for column, transform in self.transforms.items():
             if column == self.target:
-                raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")
+                raise ValueError(
+                    f"transforms.{column}|expected a feature, because predictions are in the target's own units"
+                )
             if column in self.categories:
                 raise ValueError(f"transforms.{column}|expected a column of numbers, not of categories")
             if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
@@ -333,13 +339,13 @@ class Model(Section):
         for column in self.categories:
             if self.coding == "one-hot" and column in self.bounds and column != self.target:
                 raise ValueError(
-                    f"bounds.{column}|not allowed with coding = 'one-hot': each category is a column of 0 and 1"
+                    f"bounds.{column}|not allowed with coding = 'one-hot', because each category is a column of 0 and 1"
                 )
         if self.positive is None:
             return
         if self.predicts != "two classes":
             raise ValueError(
-                "positive|allowed only with a model of two classes: the key names the class that counts as 1"
+                "positive|allowed only with a model of two classes, because the key names the class that counts as 1"
             )
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):

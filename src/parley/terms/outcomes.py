@@ -34,7 +34,7 @@ class CountModel(Model):
                 f"scales.{self.target}|not allowed for a count; set the usual rate in centres.{self.target}"
             )
         if self.target in self.centres and not self.centres[self.target] > 0:
-            raise ValueError(f"centres.{self.target}|expected a rate above 0: the usual count per unit of exposure")
+            raise ValueError(f"centres.{self.target}|expected a rate above 0, the usual count per unit of exposure")
 
 
 class SurvivalModel(Model):
@@ -56,10 +56,11 @@ class SurvivalModel(Model):
         if any(not before < after for before, after in pairwise(self.periods)):
             raise ValueError(f"periods|expected {self.expected['periods']}")
         if self.intercept:
-            raise ValueError("intercept|not allowed with kind = 'survival': every period has its own baseline")
+            raise ValueError("intercept|not allowed with kind = 'survival', because every period has its own baseline")
         for key in ("bounds", "categories", "centres", "scales"):
             for column in self.outcome_columns:
                 if column in getattr(self, key):
                     raise ValueError(
-                        f"{key}.{column}|not allowed for survival: the periods define the times, and an event is 1 or 0"
+                        f"{key}.{column}|not allowed for survival, because the periods define the times, and an "
+                        "event is 1 or 0"
                     )

@@ -27,11 +27,12 @@ def check_stragglers(terms: CheckableTerms) -> None:
         return
     if any((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "learning.straggler|expected 'wait' or 'stop': 'skip' needs a quorum, which strides cannot guarantee"
+            "learning.straggler|expected 'wait' or 'stop', because 'skip' needs a quorum, which strides cannot "
+            "guarantee"
         )
     if learning.quorum is None:
         raise ValueError(
-            "learning.quorum|expected a number with straggler = 'skip': the number of owners that a round needs"
+            "learning.quorum|expected a number with straggler = 'skip', the number of owners that a round needs"
         )
 
 
@@ -44,8 +45,8 @@ def check_availability(terms: CheckableTerms) -> None:
         raise ValueError(f"owners.availability|expected at least {MIN_AVAILABILITY:g}")
     if not learning.waits:
         raise ValueError(
-            "owners.availability|not allowed with staleness: the learner requests a lost answer again, so the answer "
-            "only arrives later. To describe slow owners, set owners.answers, or speeds in a simulation"
+            "owners.availability|not allowed with learning.staleness, because the learner requests a lost answer "
+            "again. To describe slow owners, set owners.answers, or --speeds in a simulation"
         )
     if learning.straggler != "skip":
         raise ValueError(
@@ -58,8 +59,8 @@ def check_availability(terms: CheckableTerms) -> None:
         raise ValueError("privacy.unit|expected 'record' with owners.availability")
     if terms.aggregation is not None:
         raise ValueError(
-            "aggregation|not allowed with owners.availability: Parley cannot forecast a robust rule with missing "
-            "answers"
+            "aggregation|not allowed with owners.availability, because Parley cannot forecast a robust rule with "
+            "missing answers"
         )
 
 
@@ -74,11 +75,11 @@ def check_participation(terms: CheckableTerms) -> None:
         raise ValueError(f"learning.horizon|expected at most {MAX_SCHEDULED_ROUNDS:,} with participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError(
-            "owners.stride|expected at least one owner without a stride, or with stride 1: every round must ask an "
-            "owner"
+            "owners.stride|expected at least one owner without a stride, or with stride 1, because every round must "
+            "ask an owner"
         )
     if any(stride > learning.horizon for stride in strides):
-        raise ValueError("owners.stride|expected at most learning.horizon: otherwise the owner would never be asked")
+        raise ValueError("owners.stride|expected at most learning.horizon; otherwise the owner would never be asked")
     if learning.participation is not None and terms.asked_a_round * (
         learning.horizon // learning.rounds_per_step
     ) < len(terms.owners):
@@ -86,7 +87,7 @@ def check_participation(terms: CheckableTerms) -> None:
             "learning.participation|increase the share or the horizon, so that every owner is asked at least once"
         )
     if learning.quorum is not None and strides:
-        raise ValueError("learning.quorum|not allowed with strides: rounds ask different numbers of owners")
+        raise ValueError("learning.quorum|not allowed with strides, because rounds ask different numbers of owners")
     if learning.quorum is not None and learning.quorum > terms.asked_a_round:
         raise ValueError(
             f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}"
@@ -107,8 +108,8 @@ def check_answers(terms: CheckableTerms) -> None:
     """Refuse (ValueError) `owners.answers` if rounds wait."""
     if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
         raise ValueError(
-            "owners.answers|allowed only with learning.staleness: without staleness, strides decide which rounds ask "
-            "an owner"
+            "owners.answers|allowed only with learning.staleness, because without staleness, strides decide which "
+            "rounds ask an owner"
         )
 
 
@@ -123,20 +124,22 @@ def check_asynchronous(terms: CheckableTerms) -> None:
         )
     if learning.decay != 0:
         raise ValueError(
-            "learning.decay|expected 0.0 with staleness: steps of equal length give early and late answers the same "
-            "weight"
+            "learning.decay|expected 0.0 with staleness, because steps of equal length give early and late answers "
+            "the same weight"
         )
     if learning.momentum is not None:
         raise ValueError(
-            "learning.momentum|not allowed with staleness: answers of different ages have no common direction for "
-            "momentum to follow"
+            "learning.momentum|not allowed with staleness, because answers of different ages have no common direction "
+            "for momentum to follow"
         )
     if terms.noise.summed:
-        raise ValueError("privacy.noise|expected 'each-owner' with staleness: shared noise needs all answers at once")
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' with staleness, because shared noise needs all answers at once"
+        )
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(
-            "learning.staleness|not allowed with participation or strides: owners.answers states how often each owner "
-            "answers"
+            "learning.staleness|not allowed with participation or strides, because owners.answers states how often "
+            "each owner answers"
         )
     if any(answers > learning.horizon for answers in given):
         raise ValueError(

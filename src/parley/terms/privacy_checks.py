@@ -32,7 +32,9 @@ def check_delta(terms: CheckableTerms) -> None:
         and not named
     ):
         noise = privacy.mechanism.capitalize()
-        raise ValueError(f"privacy.delta|expected 0: {noise} noise needs no delta, but Gaussian noise needs one")
+        raise ValueError(
+            f"privacy.delta|expected 0, because {noise} noise needs no delta, but Gaussian noise needs one"
+        )
 
 
 def check_scales(terms: CheckableTerms) -> None:
@@ -42,12 +44,13 @@ def check_scales(terms: CheckableTerms) -> None:
         return
     if terms.model.public is not None:
         raise ValueError(
-            "privacy.scale_epsilon|not allowed with model.public: a public sample gives the scales at no cost"
+            "privacy.scale_epsilon|not allowed with model.public, because a public sample gives the scales at no cost"
         )
     for owner in terms.owners:
         if not terms.scale_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
             raise ValueError(
-                f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
+                f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}, because training needs "
+                "the rest"
             )
 
 
@@ -57,7 +60,7 @@ def check_differences(terms: CheckableTerms) -> None:
         return
     if terms.model.public is None:
         raise ValueError(
-            "privacy.difference_epsilon|needs model.public: owners answer for the model fitted to this sample"
+            "privacy.difference_epsilon|needs model.public, because owners answer for the model fitted to this sample"
         )
     can_tell = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
     if not can_tell or terms.privacy.clip_norm is not None:
@@ -66,11 +69,14 @@ def check_differences(terms: CheckableTerms) -> None:
             "mechanism's norm, such as gradient-descent"
         )
     if len(terms.owners) < 2:
-        raise ValueError("privacy.difference_epsilon|expected two owners or more: a single owner has no heterogeneity")
+        raise ValueError(
+            "privacy.difference_epsilon|expected two owners or more, because a single owner has no heterogeneity"
+        )
     for owner in terms.owners:
         if not terms.difference_epsilon + terms.score_epsilon < Fraction(str(owner.epsilon)):
             raise ValueError(
-                f"privacy.difference_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
+                f"privacy.difference_epsilon|expected less than the epsilon of {owner.name!r}, because training "
+                "needs the rest"
             )
 
 
@@ -80,11 +86,14 @@ def check_score(terms: CheckableTerms) -> None:
     if epsilon is None:
         return
     if model.predicts == "survival":
-        raise ValueError("privacy.score_epsilon|not allowed with kind = 'survival': survival scores cannot be released")
+        raise ValueError(
+            "privacy.score_epsilon|not allowed with kind = 'survival', because survival scores cannot be released"
+        )
     for owner in terms.owners:
         if not epsilon < owner.epsilon:
             raise ValueError(
-                f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
+                f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}, because training needs "
+                "the rest"
             )
         if held_out_records(owner.records, model.holdout) < 1:
             raise ValueError(
@@ -105,22 +114,27 @@ def check_owner_unit(terms: CheckableTerms) -> None:
         return
     if terms.task not in (PREDICTION, "networks") or learning.rules.asks not in OWNER_UNIT_QUESTIONS:
         raise ValueError(
-            "privacy.unit|expected 'record' with this algorithm: only gradients, local updates and second moments can "
-            "hide a whole owner"
+            "privacy.unit|expected 'record' with this algorithm, because only gradients, local updates and second "
+            "moments can hide a whole owner"
         )
     if privacy.clip is None:
-        raise ValueError("privacy.clip|expected a number with unit = 'owner': the clip scales down the whole answer")
+        raise ValueError(
+            "privacy.clip|expected a number with unit = 'owner', because the clip scales down the whole answer"
+        )
     if privacy.person is not None:
-        raise ValueError("privacy.person|not allowed with unit = 'owner': neighbouring tables may differ in all rows")
+        raise ValueError(
+            "privacy.person|not allowed with unit = 'owner', because neighbouring tables may differ in all rows"
+        )
     if privacy.shared_records > 1 or privacy.records_per_person > 1:
         raise ValueError(
-            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner': neighbouring tables "
-            "may differ in all rows"
+            "privacy.unit|expected shared_records = 1 and records_per_person = 1 with 'owner', because neighbouring "
+            "tables may differ in all rows"
         )
     for key in ("score_epsilon", "scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|not allowed with unit = 'owner': the noise would hide one person, not a whole table"
+                f"privacy.{key}|not allowed with unit = 'owner', because the noise would hide one person, not a "
+                "whole table"
             )
 
 
@@ -130,7 +144,8 @@ def check_hosts(terms: CheckableTerms) -> None:
     keys = [host.key for host in terms.hosts if host.key is not None]
     if len(set(keys)) < len(keys):
         raise ValueError(
-            "hosts.key|expected a different key for each host: whoever has the keys of two hosts can read every answer"
+            "hosts.key|expected a different key for each host, because whoever has the keys of two hosts can "
+            "read every answer"
         )
     if not terms.noise.hosts and names:
         raise ValueError("hosts|allowed only with privacy.noise = 'shared'")
@@ -165,17 +180,17 @@ def check_batches(terms: CheckableTerms) -> None:
         return
     if batches < 2:
         raise ValueError(
-            "learning.batches|expected at least 2 with sampling = 'poisson': otherwise every record is drawn"
+            "learning.batches|expected at least 2 with sampling = 'poisson'; otherwise every record is drawn"
         )
     if privacy.records_per_person > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' with records_per_person: secret draws hide less if a person has "
-            "several records"
+            "learning.sampling|expected 'partition' with records_per_person, because secret draws hide less if a "
+            "person has several records"
         )
     if terms.noise.summed and privacy.shared_records > 1:
         raise ValueError(
-            "learning.sampling|expected 'partition' with shared_records and shared noise: several owners could draw "
-            "the same record independently"
+            "learning.sampling|expected 'partition' with shared_records and shared noise, because several owners "
+            "could draw the same record independently"
         )
 
 
@@ -183,8 +198,8 @@ def check_secret_draws(terms: CheckableTerms) -> None:
     """Refuse (ValueError) predictable batches if the noise is proved only for secret draws."""
     if not terms.learning.poisson:
         raise ValueError(
-            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}: the privacy proof covers secret "
-            "draws, not fixed batches"
+            f"learning.sampling|expected 'poisson' with {terms.learning.algorithm}, because the privacy proof covers "
+            "secret draws, not fixed batches"
         )
     check_batches(terms)
 
@@ -195,16 +210,18 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
     whole = privacy.unit == OWNER_UNIT
     if terms.noise.summed:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm} for networks: an owner adds noise in every local "
-            "step, but hosts draw noise only after the last step"
+            f"privacy.noise|expected 'each-owner' with {algorithm} for networks, because an owner adds noise in every "
+            "local step, but hosts draw noise only after the last step"
         )
     if privacy.records_per_person > 1:
         raise ValueError(
-            f"privacy.records_per_person|expected 1 with {algorithm} for networks: no privacy proof covers several "
-            "records of a person"
+            f"privacy.records_per_person|expected 1 with {algorithm} for networks, because no privacy proof covers "
+            "several records of a person"
         )
     if whole and learning.batches is not None:
-        raise ValueError("learning.batches|not allowed with unit = 'owner': secret draws hide rows, not a table")
+        raise ValueError(
+            "learning.batches|not allowed with unit = 'owner', because secret draws hide rows, not a table"
+        )
     if (learning.batches is not None) is not learning.poisson:
         raise ValueError(
             f"learning.sampling|expected both batches and sampling = 'poisson', or neither, with {algorithm}. Every "
@@ -212,15 +229,15 @@ def check_noisy_steps(terms: CheckableTerms) -> None:
         )
     if max([learning.local_steps or 1, *(owner.local_steps or 1 for owner in terms.owners)]) > MAX_NOISY_STEPS:
         raise ValueError(
-            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks: the owner's ledger stays locked "
-            "until the owner has taken all local steps"
+            f"learning.local_steps|expected at most {MAX_NOISY_STEPS:,} for networks, because the owner's ledger stays "
+            "locked until the owner has taken all local steps"
         )
     check_batches(terms)
     longest = max([owner.step for owner in terms.owners if owner.step is not None] + [float(learning.step)])
     if not longest * (learning.proximal or 0.0) <= 1:
         raise ValueError(
-            f"learning.proximal|expected at most {1 / longest:g}, the inverse of the longest local step: a larger "
-            "value pulls a step beyond the starting point"
+            f"learning.proximal|expected at most {1 / longest:g}, the inverse of the longest local step, because a "
+            "larger value pulls a step beyond the starting point"
         )
 
 
@@ -229,25 +246,27 @@ def check_mixed_batches(terms: CheckableTerms) -> None:
     learning, privacy, algorithm = terms.learning, terms.privacy, terms.learning.algorithm
     if learning.sampling != "partition":
         raise ValueError(
-            f"learning.sampling|expected 'partition' with {algorithm}: the privacy proof covers fixed batches, not "
-            "secret draws"
+            f"learning.sampling|expected 'partition' with {algorithm}, because the privacy proof covers fixed batches, "
+            "not secret draws"
         )
     if learning.horizon != (learning.epochs or 1) * (learning.batches or 1) or not learning.waits:
         raise ValueError(
-            f"learning.horizon|expected epochs x batches with {algorithm}, and no learning.staleness: the noise is "
-            "calibrated for exactly this number of answers"
+            f"learning.horizon|expected epochs x batches with {algorithm}, and no learning.staleness, because the "
+            "noise is calibrated for exactly this number of answers"
         )
     if terms.noise.summed:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm}: hosts draw noise for one round, and no other round "
-            "can cancel this noise"
+            f"privacy.noise|expected 'each-owner' with {algorithm}, because hosts draw noise for one round, and no "
+            "other round can cancel this noise"
         )
     if privacy.mechanism != "gaussian":
-        raise ValueError(f"privacy.mechanism|expected 'gaussian' with {algorithm}: no other noise has a privacy proof")
+        raise ValueError(
+            f"privacy.mechanism|expected 'gaussian' with {algorithm}, because no other noise has a privacy proof"
+        )
     if privacy.records_per_person > 1:
         raise ValueError(
-            f"privacy.records_per_person|expected 1 with {algorithm}: an answer mixes several batches and could "
-            f"contain several records of a person"
+            f"privacy.records_per_person|expected 1 with {algorithm}, because an answer mixes several batches and "
+            "could contain several records of a person"
         )
     check_batches(terms)
 
@@ -257,8 +276,8 @@ def check_local_updates(terms: CheckableTerms) -> None:
     model, algorithm = terms.model, terms.learning.algorithm
     if not MODELS[model.kind].local_updates:
         raise ValueError(
-            f"learning.algorithm|{algorithm} is not available for {model.kind}: no bound is known on the effect of one "
-            "record on local steps"
+            f"learning.algorithm|{algorithm} is not available for {model.kind}, because no bound is known on the "
+            "effect of one record on local steps"
         )
     if not model.smooth:
         raise ValueError(
@@ -268,19 +287,19 @@ def check_local_updates(terms: CheckableTerms) -> None:
         )
     if model.radius is None:
         raise ValueError(
-            f"model.radius|expected a number with {algorithm}: only a radius bounds the rounding errors of an owner's "
-            "local steps"
+            f"model.radius|expected a number with {algorithm}, because only a radius bounds the rounding errors of an "
+            "owner's local steps"
         )
     if terms.noise.summed and terms.learning.rules.asks == "corrected":
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' with {algorithm}: each question depends on the owner's earlier "
-            "releases, and a sum hides these releases. With unreleased corrections, one record would affect later "
-            "rounds, too"
+            f"privacy.noise|expected 'each-owner' with {algorithm}, because each question depends on the owner's "
+            "earlier releases, and a sum hides these releases. With unreleased corrections, one record would affect "
+            "later rounds, too"
         )
     if terms.noise.summed and terms.uneven:
         raise ValueError(
-            "privacy.noise|expected 'each-owner' with owners.local_steps or owners.step: a sum does not show how far "
-            "each owner stepped"
+            "privacy.noise|expected 'each-owner' with owners.local_steps or owners.step, because a sum does not show "
+            "how far each owner stepped"
         )
 
 
@@ -288,10 +307,13 @@ def check_moments(terms: CheckableTerms) -> None:
     """Refuse (ValueError) a model that second moments do not determine."""
     if not MODELS[terms.model.kind].squared:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
-        raise ValueError(f"learning.algorithm|expected a gradient method: second moments suffice only for {able}")
+        raise ValueError(
+            f"learning.algorithm|expected a gradient method, because second moments suffice only for {able}"
+        )
     if terms.model.class_weight:
         raise ValueError(
-            "model.class_weight|not allowed with this algorithm: second moments give every record the same weight"
+            "model.class_weight|not allowed with this algorithm, because second moments give every record the "
+            "same weight"
         )
 
 
@@ -321,7 +343,9 @@ def check_trees(terms: CheckableTerms) -> None:
             "'gradient-descent'"
         )
     if terms.learning.start is not None:
-        raise ValueError("learning.start|not allowed with columns = 'trees': training begins at the public leaf values")
+        raise ValueError(
+            "learning.start|not allowed with columns = 'trees', because training begins at the public leaf values"
+        )
 
 
 def check_held_out_people(terms: CheckableTerms) -> None:
@@ -332,8 +356,8 @@ def check_held_out_people(terms: CheckableTerms) -> None:
         raise ValueError("model.holdout_by|needs privacy.person, the column that identifies people")
     if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(
-            f"model.holdout_by|not allowed with {terms.learning.algorithm}: the sensitivity of its answers is not "
-            "proved if people are held out. Remove the key to hold out rows, or use an algorithm such as "
+            f"model.holdout_by|not allowed with {terms.learning.algorithm}, because the sensitivity of its answers is "
+            "not proved if people are held out. Remove the key to hold out rows, or use an algorithm such as "
             "'gradient-descent'"
         )
 

@@ -100,20 +100,22 @@ class OneRelease(AlgorithmRules):
 
     def check_learning(self, learning: "Learning") -> None:
         if learning.step != "auto":
-            raise ValueError("step|not allowed: this algorithm takes no steps")
+            raise ValueError("step|not allowed, because this algorithm takes no steps")
         if not self.repeatable and learning.horizon != 1:
             raise ValueError(
-                "horizon|expected 1: this algorithm releases once, and repeated releases under the same budget are "
-                "never better"
+                "horizon|expected 1, because this algorithm releases once, and repeated releases under the same "
+                "budget are never better"
             )
         if learning.start is not None:
-            raise ValueError("start|not allowed: this algorithm takes no steps")
+            raise ValueError("start|not allowed, because this algorithm takes no steps")
 
     def check(self, terms: "CheckableTerms") -> None:
         if self.repeatable:
             return
         if terms.learning.straggler == "skip":
-            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks every owner once")
+            raise ValueError(
+                "learning.straggler|expected 'wait' or 'stop', because this algorithm asks every owner once"
+            )
         if terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
                 "learning.algorithm|participation and strides need an algorithm with rounds; this algorithm asks "

@@ -178,13 +178,15 @@ class Privacy(Section):
         check_alpha(self.mechanism, self.alpha)
         if self.noise == SHARED_NOISE and not self.delta > 0:
             raise ValueError(
-                "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
+                "delta|expected a number above 0 (such as 1e-6), because hosts draw shared noise from finitely "
+                "many random bits"
             )
         if self.draw is not None and self.noise != SHARED_NOISE:
             raise ValueError("draw|allowed only with noise = 'shared' and two hosts")
         if approximate and not self.delta > 0:
             raise ValueError(
-                f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without a delta"
+                f"delta|expected a number above 0 (such as 1e-6), because {noise} noise has no guarantee without "
+                "a delta"
             )
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|needs `person`, the column that identifies people")
@@ -334,7 +336,9 @@ def check_alpha(mechanism: str, alpha: float | None) -> None:
             f"{quoted_choices(MECHANISMS)}; {WHY_STUDIES_ONLY}"
         )
     if alpha is not None and mechanism != "stable":
-        raise ValueError("alpha|allowed only with mechanism = 'stable': alpha is the index of the stable distribution")
+        raise ValueError(
+            "alpha|allowed only with mechanism = 'stable', because alpha is the index of the stable distribution"
+        )
 
 
 def check_study_noise(terms: CheckableTerms) -> None:
@@ -344,14 +348,16 @@ def check_study_noise(terms: CheckableTerms) -> None:
         return
     if terms.task != PREDICTION:
         raise ValueError(
-            f"privacy.mechanism|expected {quoted_choices(MECHANISMS)} with algorithm = "
-            f"{terms.learning.algorithm!r}: stable noise is available only for models that predict a column from others"
+            f"privacy.mechanism|expected {quoted_choices(MECHANISMS)} with algorithm = {terms.learning.algorithm!r}, "
+            "because stable noise is available only for models that predict a column from others"
         )
     if terms.noise.summed:
-        raise ValueError("privacy.noise|expected 'each-owner' with mechanism = 'stable': hosts draw no stable noise")
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' with mechanism = 'stable', because hosts draw no stable noise"
+        )
     for key in ("scale_epsilon", "difference_epsilon"):
         if getattr(privacy, key) is not None:
             raise ValueError(
-                f"privacy.{key}|not allowed with mechanism = 'stable': this budget pays for a released answer, "
+                f"privacy.{key}|not allowed with mechanism = 'stable', because this budget pays for a released answer, "
                 f"and {WHY_STUDIES_ONLY}"
             )

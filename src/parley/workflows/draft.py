@@ -169,9 +169,9 @@ def draft_to_learn_by(files: Sequence[Path], wishes: Wishes, person: Person, ask
         if more == wishes:
             helps = " (--force writes them)" if _why_unlearnable(drafted.terms, anyway=True) is None else ""
             raise SettingError(
-                f"{refused} To ask no owner, declare all these columns with --bounds COLUMN=LOW,HIGH or --categories "
-                "COLUMN=A,B,C. Alternatively, drop columns with --features, or give a larger --epsilon. No terms were "
-                f"written{helps}"
+                f"{refused} Declare all these columns with --bounds COLUMN=LOW,HIGH or --categories COLUMN=A,B,C, so "
+                "that no owner needs to be asked. Alternatively, drop columns with --features, or give a larger "
+                f"--epsilon. No terms were written{helps}"
             )
         wishes = more
 

@@ -155,7 +155,7 @@ def asked_columns(columns: Sequence[str], wishes: Wishes, person: Person) -> Wis
 
 
 def asked_merges(wishes: Wishes, person: Person) -> Wishes:
-    """Add columns whose names count as one if they differ only by capitals or spaces."""
+    """Add columns whose names count as one if they differ only in capitalisation or spaces."""
     if wishes.public is None:
         return wishes
     public = read_table(wishes.public)

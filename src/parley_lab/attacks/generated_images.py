@@ -1,7 +1,7 @@
 """A generator that an owner trains against the joint network, round by round, to draw likenesses of what a class of
 another owner's images has in common (Hitaj, Ateniese and Perez-Cruz 2017).
 
-The joint network is the discriminator: it comes anew with every round, and the owner needs nothing else of the others.
+The joint network is the discriminator: it comes again with every round, and the owner needs nothing else of the others.
 What is drawn goes back into its own answers as a class that nobody has, so that the others, who go on learning their
 own class, tell the network ever better what their images have and drawn ones have not.
 """

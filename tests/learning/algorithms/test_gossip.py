@@ -250,9 +250,9 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
         ),
         (
             {"learning__topology": PATH[:-1]},
-            r"learning\.topology: expected a connected graph: no path leads from 'a' to 'f'; add a pair",
+            r"learning\.topology: expected a connected graph, but no path leads from 'a' to 'f'; add a pair",
         ),
-        ({"learning__topology": PATH[1:]}, r"expected a connected graph: no path leads from 'a' to 'b'"),
+        ({"learning__topology": PATH[1:]}, r"expected a connected graph, but no path leads from 'a' to 'b'"),
         ({"learning__algorithm": "gradient-descent"}, r"learning\.topology: allowed only with algorithm = 'gossip'"),
         ({"learning__local_steps": 3}, r"learning\.local_steps: allowed only with"),
         ({"learning__momentum": 0.5}, r"learning\.momentum: allowed only with"),
@@ -266,7 +266,7 @@ def test_terms_that_make_no_sense_are_refused(changes, match):
 def test_hosts_see_sums_so_there_is_nothing_to_mix():
     shared = {"privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["a", "b", "c"]}
     with pytest.raises(
-        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip: .* shared noise reveals only their sum"
+        TermsError, match=r"privacy\.noise: expected 'each-owner' with gossip, .* shared noise reveals only their sum"
     ):
         gossip_terms("ring").changed(**shared)
 

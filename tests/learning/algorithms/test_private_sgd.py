@@ -264,7 +264,7 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     owner = releasing(flowers, terms, tmp_path)[0]
     words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
-    assert f"One answer alone costs ε = {number(step, side='above')} at δ = 1e-05. A record is in" in words
+    assert f"One answer alone costs ε = {number(step, side='above')} at δ = 1e-05. Each record is used in" in words
     assert "at most 3 of 15 answers, one per epoch" in words
     assert "The total over all epochs, which the terms promise and the ledger debits, is ε = 2 at δ = 1e-05" in words
     assert "records clipped in LINF" in words
@@ -285,7 +285,7 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
-        "One answer alone costs ε = 0.5. A record is in at most 3 of 15 answers, one per epoch. The 2 records "
+        "One answer alone costs ε = 0.5. Each record is used in at most 3 of 15 answers, one per epoch. The 2 records "
         "of one person are in up to 6 answers in total." in words
     )
     assert "The total over all epochs and the score, which the terms promise and the ledger debits, is ε = 2" in words

@@ -273,7 +273,10 @@ def test_several_records_of_a_person_count_as_several():
         ({"model__periods": None}, r"model.periods: missing; expected the ends of the periods"),
         ({"model__periods": [3.0, 3.0]}, r"model.periods: expected the ends of the periods in increasing order"),
         ({"model__intercept": True}, r"model.intercept: not allowed with kind = 'survival'"),
-        ({"model__bounds": {"y": [0, 3]}}, r"model.bounds.y: not allowed for survival: the periods define the times"),
+        (
+            {"model__bounds": {"y": [0, 3]}},
+            r"model.bounds.y: not allowed for survival, because the periods define the times",
+        ),
         ({"model__features": ["x0", "event"]}, r"model.features.event: expected a feature"),
         ({"model__event": "y"}, r"model.event: expected a column other than the target"),
         ({"model__class_weight": {"1": 2.0}}, r"model.class_weight: allowed only for a model that predicts classes"),
@@ -283,7 +286,7 @@ def test_several_records_of_a_person_count_as_several():
         ),
         (
             {"learning__algorithm": "federated-averaging", "learning__local_steps": 2, "learning__step": "auto"},
-            r"federated-averaging is not available for survival: no bound is known on the effect",
+            r"federated-averaging is not available for survival, because no bound is known on the effect",
         ),
         (
             {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": None},

@@ -183,7 +183,7 @@ def test_accepting_for_a_peer_says_who_hears_what(ring):
     other = ring.folder / "centre.toml"
     other.write_text(terms.read_text().replace('algorithm = "gossip"\ntopology = "ring"\n', ""))
     centre = CliRunner().invoke(app, ["owner", "accept", str(other), "--owner", str(settings), "--yes", "--peer"])
-    assert "other terms have a learner" in str(centre.exception)
+    assert "these terms have a learner" in str(centre.exception)
 
 
 def test_settings_that_lack_something_are_one_sentence(ring):

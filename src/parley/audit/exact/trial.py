@@ -127,7 +127,7 @@ Unit: TypeAlias = tuple[Row, ...]  # the rows of one person, user or recording
 
 CANARY_NAME = "canary"
 DECLARING_FORMS = tuple(form for form in FORMS if form.declares)
-RESTART_RATE = 0.15  # how often a search begins anew
+RESTART_RATE = 0.15  # how often a search starts over
 ODD_NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 1e-300, 5e-324, 100.0, 1e16)
 
 

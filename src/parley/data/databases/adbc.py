@@ -94,7 +94,7 @@ class Untried(AdbcDatabase):
             dbapi = import_module(f"{name}.dbapi")
         except ModuleNotFoundError:
             raise SettingError(
-                f"--uri: this database requires the driver {name}; run: pip install {name.replace('_', '-')}"
+                f"--uri: this database requires the driver {name}; run pip install {name.replace('_', '-')}"
             ) from None
         server = f"{address.scheme}://{address.host}"
         options = {} if password is None else {"password": password}

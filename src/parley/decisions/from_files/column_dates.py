@@ -63,7 +63,7 @@ def found_format(tables: Sequence[Table], column: str, where: str, public: bool)
 def dates_as_target(target: str) -> SettingError:
     """Return the error for a target that holds dates."""
     return SettingError(
-        f"--target {printable(target, 60)}: holds dates; expected a number or classes: give a column with a number "
+        f"--target {printable(target, 60)}: holds dates; expected a number or classes. Give a column with a number "
         "instead, such as days until then"
     )
 

@@ -416,10 +416,10 @@ class KnownColumns:
             for column in (c for c in features if self.kinds.get(c) == NAMES):
                 if groups := spelled_alike(self.public, column):
                     apart = (
-                        "Parley distinguishes names that differ only by capitals or spaces; "
-                        f"{option_words('--merge', column)} joins such names"
+                        "Parley distinguishes names that differ only in capitalisation or spaces; "
+                        f"{option_words('--merge', column)} merges such names"
                     )
-                    joined = "Parley joins names that differ only by capitals or spaces"
+                    joined = "Parley merges names that differ only in capitalisation or spaces"
                     read = joined if column in self.wishes.merged else apart
                     lines.append(f"{alike_words(column, groups)}. {read}.")
             lines += odd_columns(

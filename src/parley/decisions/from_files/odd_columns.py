@@ -58,7 +58,7 @@ def identifies_people(public: pd.DataFrame, column: str, numeric: bool) -> bool:
 
 
 def spelled_alike(public: pd.DataFrame, column: str) -> list[list[str]]:
-    """Group the names of a public column that differ only by capitals and spaces."""
+    """Group the names of a public column that differ only in capitalisation or spaces."""
     groups: dict[str, list[str]] = {}
     for name in names(public, column, "public sample", gaps=True):
         groups.setdefault(fold_name(name), []).append(name)
@@ -69,7 +69,7 @@ def alike_words(column: str, groups: Sequence[Sequence[str]]) -> str:
     """Show a few of these names, so that somebody can decide whether they are one."""
     shown = "; ".join(" and ".join(repr(printable(name, 30)) for name in group) for group in groups[:3])
     more = f"; {len(groups) - 3} more" if len(groups) > 3 else ""
-    return f"{printable(column, 60)} has names that differ only by capitals or spaces ({shown}{more})"
+    return f"{printable(column, 60)} has names that differ only in capitalisation or spaces ({shown}{more})"
 
 
 def odd_columns(public: pd.DataFrame, columns: Sequence[str]) -> list[str]:

@@ -304,7 +304,7 @@ def pay(rule: TruthfulRule, game: BudgetGame, shapes: PrivacyCosts, stated: Floa
         who = few_names([names[place] if names else f"owner {place + 1}" for place in needed])
         raise SettingError(
             f"truthful payments: the target cannot be reached without {who}, so {who} could ask for any price. "
-            "Give the largest privacy cost weight that you would pay for (--max-price, in Python max_price), "
+            "Give the highest privacy cost weight that you accept (--max-price, in Python max_price), "
             "or a larger target"
         )
     members = epsilon > 0

@@ -1,6 +1,6 @@
 """The worth of public trees on rows they were not grown on, and how far their leaf values lie from the best.
 
-Trees fit the rows they were grown on far too well, so public rows judge by folds: trees are grown anew without each
+Trees fit the rows they were grown on far too well, so public rows judge by folds: trees are grown again without each
 (`protocol.tree_folds`), and its rows give the trees' cost, gradient and curvature.
 
 Around a public fit of n rows the best theta* lies away by a normal vector of covariance c(h) s/(n h) in a direction of

@@ -202,7 +202,7 @@ def plan(
     require_rounds(terms)
     try:
         known = open_pilot(terms, pilot)
-    except StalePinsError:  # edited since they were pinned: who writes the plan pins anew
+    except StalePinsError:  # edited since they were pinned: whoever writes the plan pins them again
         known = open_pilot(terms.changed(model={"preparation": None, "preparation_sha256": None}), pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
     proposal = _plan(known, allowed, seed, progress)

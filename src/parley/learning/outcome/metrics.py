@@ -25,6 +25,14 @@ AverageFunction = Callable[
 ]  # of the replicates' figures: their mean, or where noise has no variance their median
 
 
+def no_target_sentence(owner: str) -> str:
+    """Say that an owner has nothing to score with, and what to do."""
+    return (
+        f"{owner}: none of this owner's held-out rows has a target, so no row can be scored; add targets to the "
+        "owner's data, or score with another owner"
+    )
+
+
 def task_metrics(
     objective: EmpiricalRisk,
     preparation: Preparation,

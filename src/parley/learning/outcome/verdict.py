@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from parley.data import Design
 from parley.errors import ModelError
 from parley.learning.outcome.correction import JOINT, MadeOf, rows_with_trees
-from parley.learning.outcome.metrics import Metrics, task_metrics
+from parley.learning.outcome.metrics import Metrics, no_target_sentence, task_metrics
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.personal import alone_and_personal_models, plain_columns
 from parley.losses import EmpiricalRisk
@@ -185,7 +185,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         raise ModelError("model.holdout: these terms hold out no rows for scoring; train under terms with a holdout")
     held_out = held_out.targeted()
     if not len(held_out):
-        raise ModelError(f"{owner.name}: no held-out row of this owner has a target, so no row can be scored")
+        raise ModelError(no_target_sentence(owner.name))
     columns, new_columns = plain_columns(owner, agreement)
     refined = model.trees_ is not None
     own, personal = alone_and_personal_models(agreement, np.array([model.theta_] * (not refined)), columns)

@@ -95,7 +95,7 @@ class Scrutiny:
             )
         if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(
-                f"{self.owner}: the owner reported more spending before, so its ledger was rolled back: "
+                f"{self.owner}: the owner reported more spending before, so its ledger was rolled back; "
                 f"{RESTORE_ADVICE}"
             )
         closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
@@ -135,7 +135,7 @@ class Scrutiny:
             return
         if head is None:
             raise ContradictionError(
-                f"{self.owner}: the owner no longer reports the length of its ledger: {RESTORE_ADVICE}"
+                f"{self.owner}: the owner no longer reports the length of its ledger; {RESTORE_ADVICE}"
             )
         changed = head.entries == before.entries and (grown or head.hash != before.hash)
         if head.entries < before.entries or changed:
@@ -151,5 +151,5 @@ class Scrutiny:
         """Return the error that an owner's ledger went back in time."""
         return ContradictionError(
             f"{self.owner}: the owner's ledger was rolled back. The ledger had {counted(before.entries, 'row')}, "
-            f"ending in {before.hash[:16]}…, and now the ledger {now}: {RESTORE_ADVICE}"
+            f"ending in {before.hash[:16]}…, and now the ledger {now}; {RESTORE_ADVICE}"
         )

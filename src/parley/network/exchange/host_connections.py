@@ -126,10 +126,10 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
         question, words = _question(message.question), to_words(message.words, size)
     except Malformed:
         raise ContradictionError(
-            f"{host}: this host's part of the sum cannot be read; ask the host's operator"
+            f"{host}: this host's part of the sum cannot be read; contact the host's operator"
         ) from None
     if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
-        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; ask the host's operator")
+        raise ContradictionError(f"{host}: this host's part of the sum cannot be read; contact the host's operator")
     return Opening(*question, tuple(message.owners), words, message.digest)
 
 

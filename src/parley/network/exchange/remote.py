@@ -120,7 +120,7 @@ class RemoteDaemon:
             return bytes(self._methods[method][1](content, timeout=timeout))
         except grpc.RpcError as error:
             if self._inspects and error.code() is grpc.StatusCode.UNAVAILABLE:
-                self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew
+                self._drop(channel)  # it may come back with a renewed certificate, which must be checked again
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise NotOffered(sentence) from None

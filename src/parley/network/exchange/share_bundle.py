@@ -159,8 +159,8 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError(
-            "owner.toml: expected `hosts`, `listen` and `identity`: under these terms the owner sends shares to hosts "
-            "over a network, which requires certificates"
+            "owner.toml: expected `hosts`, `listen` and `identity`, because under these terms the owner sends shares "
+            "to hosts over a network, which requires certificates"
         )
     delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)

@@ -78,12 +78,12 @@ def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings
         or not known
     ):
         raise ContradictionError(
-            f"round {query.round}: the hosts opened a sum that the learner did not ask for; ask the operators of the "
-            "hosts"
+            f"round {query.round}: the hosts opened a sum that the learner did not ask for; contact the hosts' "
+            "operators"
         )
     if any(each.words.shape != (turn.shape.size,) for each in openings):
         raise ContradictionError(
-            f"round {query.round}: a host opened a vector of the wrong size; ask the host's operator"
+            f"round {query.round}: a host opened a vector of the wrong size; contact the hosts' operators"
         )
     words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
     noise = setup.part(names[0]).stage(query.round).series.mechanism

@@ -104,7 +104,7 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
 
 
 def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
-    """Revoke every certificate of this name on ca.crl, the list that members hold; without a name, only date it anew.
+    """Revoke every certificate of this name on ca.crl, the list that members hold; without a name, only renew its date.
     The name is then free for a request with a new key. Members need a later list within `days`."""
     ca, path = read_certificate(authority / f"{AUTHORITY_FILE_STEM}.crt"), authority / f"{AUTHORITY_FILE_STEM}.crl"
     before = read_revocations(path, ca) if path.exists() else None

@@ -306,4 +306,4 @@ def require_trusted(certificate: x509.Certificate, path: Path, identity: Identit
 def require_private(key: Path) -> None:
     """Refuse a key that others can read."""
     if exposed(key):
-        raise CertificateError(f"{key}: other accounts may read this key; run: chmod 600 {key}")
+        raise CertificateError(f"{key}: other accounts may read this key; run chmod 600 {key}")

@@ -197,11 +197,13 @@ def proposer_key(name: str, settings: OwnerSettings, proposal: Proposal) -> str:
 def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:
     """Return the path of the owner's certificate, if its peer can ask by these terms."""
     if terms.learning.topology is None:
-        raise SettingError("--peer: expected terms with algorithm = 'gossip'; other terms have a learner")
+        raise SettingError(
+            "--peer: these terms have a learner; remove --peer, or use terms with learning.algorithm = 'gossip'"
+        )
     if certificate is not None:
         raise SettingError("--peer: remove --certificate, because this owner's own peer asks the questions")
     if settings.identity is None:
         raise SettingError(
-            "--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate"
+            "--peer: expected `listen` and [identity] in owner.toml, because a peer shows the owner's own certificate"
         )
     return settings.identity.certificate

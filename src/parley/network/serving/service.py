@@ -222,8 +222,8 @@ def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreem
         acceptance = acceptances.get(terms)
         if acceptance is None:
             raise UnknownTerms(
-                f"{owner.name}: this owner has not accepted these terms; the owner accepts terms with parley owner "
-                "accept"
+                f"{owner.name}: this owner has not accepted these terms; to accept them, the owner runs "
+                "parley owner accept"
             ) from None
         owner.ledger.account(terms)  # refuses if the ledger does not hold them as accepted
         return owner.accept(acceptance.terms)

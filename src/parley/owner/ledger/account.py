@@ -108,7 +108,7 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms. `rho` is what all answers cost as zCDP, for a ledger that holds
     its lifetime budget so; None: unknown. It exceeds the noise's cost by twice `RHO_TOLERANCE`, to cover noise computed
-    anew on another machine, within that tolerance."""
+    again on another machine, within that tolerance."""
 
     terms_hash: str
     owner: str
@@ -239,7 +239,7 @@ class StudyLedger:
 
     def account(self, terms_hash: str) -> Account:
         if terms_hash not in self._accounts:
-            raise UnknownTerms("this owner has not accepted these terms; the owner must accept the terms first")
+            raise UnknownTerms("this owner has not accepted these terms; to accept them, run parley owner accept")
         return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:

@@ -85,7 +85,7 @@ def account(db: sqlite3.Connection, terms_hash: str) -> Account:
         (terms_hash, terms_hash),
     ).fetchone()
     if accepted is None:
-        raise UnknownTerms("this owner has not accepted these terms; the owner must accept the terms first")
+        raise UnknownTerms("this owner has not accepted these terms; to accept them, run parley owner accept")
     learner, epsilon, delta, rounds, event, closed = accepted
     stored_account = Account(
         terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=event_facts(event).get("gaps", False)

@@ -96,7 +96,7 @@ class RandomisedResponse:
 
     def answer(self, truth: Integers, draw: DrawWords = random_words) -> Integers:
         """Return the answers of records with these names [n], places from 0 on; a person's own device may draw them as
-        well. Every call draws anew, and costs a record as much as the first: draw once, and keep the answer."""
+        well. Every call draws again, and costs a record as much as the first: draw once, and keep the answer."""
         if (
             truth.ndim != 1
             or truth.dtype.kind not in "iu"

@@ -218,7 +218,7 @@ class LyingHostError(ContradictionError):
         common = set.intersection(*(set(p) for p in pairs))
         self.host = common.pop() if len(common) == 1 else None
         disagreements = "; ".join(f"hosts {a} and {b} disagree about share {b}" for a, b in pairs)
-        super().__init__(f"opening: {disagreements}, so the sum is not used; ask the hosts' operators")
+        super().__init__(f"opening: {disagreements}, so the sum is not used; contact the hosts' operators")
 
 
 @dataclass(frozen=True)

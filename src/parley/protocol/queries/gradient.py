@@ -253,7 +253,7 @@ class MinibatchQuestion(Question):
         return sizes(design, theta, self.bound.norm)
 
     def _split(self, places: Places, rows: int, epoch: int) -> list[Places]:
-        """Split the places into parts: publicly, anew each epoch, whoever else is in the batch."""
+        """Split the places into parts: publicly, and differently in each epoch, whoever else is in the batch."""
         if self.parts == 1:
             return [places]
         labels = _ranks(rows, self.seed, self.owner, epoch)[places] % self.parts

@@ -181,8 +181,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     unpaid = f"Without payments, {joining} of {count} owners join{'' if large.participates else f', but not {name}'}."
     if not joining:
         unpaid = (
-            "Without payments, no coalition is stable. If owners with many rows leave, the noise harms the remaining "
-            "owners more, so the remaining owners leave too."
+            "Without payments, no coalition is stable. If owners with many rows leave, the noise harms the others "
+            "more, so they leave too."
         )
     sentences = [unpaid]
     members = [owner for owner in paid.owners if owner.participates]

@@ -21,8 +21,8 @@ VALUES_NOTE = (
     "privacy cost."
 )
 VALUES_SHARED_NOTE = (
-    "Value and privacy cost are part of the terms, so everyone with the terms file can read both numbers. A new value "
-    "or privacy cost needs a new agreement, whose release costs budget again."
+    "Value and privacy cost are part of the terms, so everyone with the terms file can read both numbers. Changing "
+    "one of them requires new terms, and a release under new terms spends budget again."
 )
 UNSTATED_NOTE = "Some owners have not stated a value and a privacy cost yet."
 TRUTHFUL = "Contracts (c) and truthful payments (t), for the target ψ or better"
@@ -79,7 +79,7 @@ def moves(result: Negotiation) -> list[str]:
         top = max(useless, key=lambda wish: wish.most)
         hosts = "" if result.terms.noise.common else ', shared noise (privacy.noise = "shared")'
         better = (
-            f"More owners{hosts} or larger budgets of the other owners could help by reducing the noise. Without any "
+            f"More owners{hosts} or larger budgets for the other owners would reduce the noise. Without any "
             f"noise, the joint model would be worth {number(top.most, 3)} to {top.name}, so {top.name} can gain only "
             f"if its total privacy cost is below {number(top.most, 3)}."
             if top.most > 0

@@ -138,7 +138,7 @@ function follow() {
   }
 }
 
-// The studio was stopped, or started anew with another token: said once, above the page.
+// The studio was stopped, or restarted with another token: said once, above the page.
 const GONE = "The studio does not answer any more. Jobs go on; start it again and open the address that it prints.";
 
 function trouble(words) {

@@ -62,8 +62,8 @@ class PlantModel(Model):
             raise ValueError("states|expected different columns as states, inputs and trajectory")
         if self.samples < self.max_delay + 3:
             raise ValueError(
-                f"samples|expected at least max_delay + 3 = {self.max_delay + 3}: shorter trajectories do not "
-                f"determine the delay"
+                f"samples|expected at least max_delay + 3 = {self.max_delay + 3}, because shorter trajectories do not "
+                "determine the delay"
             )
         self.refuse(
             UNUSED_KEYS,

@@ -28,15 +28,15 @@ class CorrelatedSGDRules(NetworkSGDRules):
         super().check_learning(learning)
         if (learning.batches or 1) < 2:
             raise ValueError(
-                "batches|expected at least 2 with correlated-sgd: a single batch has no other batch to correlate "
-                "noise with"
+                "batches|expected at least 2 with correlated-sgd, because a single batch has no other batch to "
+                "correlate noise with"
             )
         if learning.horizon > MAX_STEPS:
             raise ValueError(f"horizon|expected at most {MAX_STEPS:,} rounds with correlated-sgd")
         if learning.straggler == "skip":
             raise ValueError(
-                "straggler|expected 'wait' or 'stop' with correlated-sgd: an owner that misses a round leaves noise "
-                "that later rounds cannot cancel"
+                "straggler|expected 'wait' or 'stop' with correlated-sgd, because an owner that misses a round leaves "
+                "noise that later rounds cannot cancel"
             )
         if learning.participation is not None:
             raise ValueError(

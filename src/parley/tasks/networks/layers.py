@@ -1,6 +1,6 @@
 """The layers of networks that may be released, and the exact version of each.
 
-Formal guarantee: `exact_network` is built anew from listed settings and numbers; no code of a module's own runs. Its
+Formal guarantee: `exact_network` is built again from listed settings and numbers; no code of a module's own runs. Its
 linear layers and convolutions are PyTorch's, whose order of operations `kernels` checks. Every other layer is a
 function of single rows by construction (`elementwise`), or moves numbers without computing.
 """

@@ -16,7 +16,7 @@ from parley.data import Preparation
 from parley.durable import replacing
 from parley.errors import ModelError
 from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
-from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of, no_target_sentence
 from parley.learning.outcome.model import JointModel, JointRegressor, JointSoftmaxClassifier
 from parley.learning.outcome.model_file import FORMAT_WITH_WEIGHTS, preparation_content
 from parley.numerals import number
@@ -139,7 +139,7 @@ def own_metrics(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, Met
     agreement = owner.prepare(terms)
     held_out = network_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: no held-out row has a target, so no row can be scored")
+        raise ModelError(no_target_sentence(owner.name))
     return int(np.count_nonzero(held_out.present)), held_out_metrics(
         agreement.setup.preparation, held_out, model.theta_
     )

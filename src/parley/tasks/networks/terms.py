@@ -62,15 +62,17 @@ class NetworkModel(Model):
         """Refuse keys that networks do not use, and unlisted networks."""
         self.refuse(UNUSED_KEYS, "for networks")
         if self.architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture|expected one of {', '.join(ARCHITECTURES)}: terms cannot contain code")
+            raise ValueError(
+                f"architecture|expected one of {', '.join(ARCHITECTURES)}, because terms cannot contain code"
+            )
         if self.intercept:
-            raise ValueError("intercept|not allowed for networks: every layer has its own biases")
+            raise ValueError("intercept|not allowed for networks, because every layer has its own biases")
         if self.layers is not None and self.architecture != "mlp":
             raise ValueError("layers|allowed only with architecture = 'mlp'")
         shape = image_shape(self.architecture)
         if shape is not None and (self.features is None or len(self.features) != math.prod(shape)):
             raise ValueError(
-                f"features|expected {math.prod(shape)} columns with {self.architecture!r}: the pixels of a {shape[1]} "
+                f"features|expected {math.prod(shape)} columns with {self.architecture!r}, the pixels of a {shape[1]} "
                 f"x {shape[2]} image" + (" in three colours" if shape[0] == 3 else "")
             )
         if not self.classifies and self.target not in self.bounds:
@@ -86,8 +88,8 @@ class NetworkModel(Model):
                 raise ValueError(f"privacy.{key}|not allowed for networks")
         if privacy.clip is None or not LEAST_CLIP <= privacy.clip <= MOST_CLIP:
             raise ValueError(
-                f"privacy.clip|expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g} for networks: nothing else "
-                "bounds a record's gradient"
+                f"privacy.clip|expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g} for networks, because nothing "
+                "else bounds a record's gradient"
             )
 
 

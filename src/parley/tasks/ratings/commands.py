@@ -50,7 +50,7 @@ def run_ratings(terms: Terms, options: RunOptions) -> Sheet:
 
     if options.save_own is not None:
         raise SettingError(
-            "--save-own: not allowed for ratings: users' factors are computed on request and never stored"
+            "--save-own: not allowed for ratings, because users' factors are computed on request and never stored"
         )
     if not (options.resume or options.anyway):
         require_items_worth(terms)

@@ -74,9 +74,9 @@ class RatingsModel(Model):
     def check(self) -> None:
         """Refuse ratings without a range, too many items for a message, and keys without a use."""
         if self.holdout_by is not None:
-            raise ValueError("holdout_by|not allowed for ratings: some ratings of every user are held out")
+            raise ValueError("holdout_by|not allowed for ratings, because some ratings of every user are held out")
         if self.holdout_seed is not None:
-            raise ValueError("holdout_seed|not allowed for ratings: `seed` decides which ratings are held out")
+            raise ValueError("holdout_seed|not allowed for ratings, because `seed` decides which ratings are held out")
         self.refuse(
             UNUSED_KEYS,
             "for ratings, whose columns are user, item and target",
@@ -110,7 +110,8 @@ class RatingsModel(Model):
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
-                "learning.step|step and start are not allowed for ratings: the noise determines the size of steps"
+                "learning.step|step and start are not allowed for ratings, because the noise determines the size "
+                "of steps"
             )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
@@ -124,16 +125,18 @@ class RatingsModel(Model):
         )
         if terms.noise.summed and some:
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with strides, participation or skip: a sum does not show whose "
-                "answers it contains"
+                "privacy.noise|expected 'each-owner' with strides, participation or skip, because a sum does not show "
+                "whose answers it contains"
             )
         if not isinstance(privacy, RatingNoisePrivacy):
             if privacy.clip is None:
-                raise ValueError("privacy.clip|expected a number: the clip scales down a user's whole contribution")
+                raise ValueError(
+                    "privacy.clip|expected a number, because the clip scales down a user's whole contribution"
+                )
             return
         if privacy.clip is not None:
             setting = f"mechanism = {privacy.mechanism!r}, which changes the ratings themselves"
-            raise ValueError(f"privacy.clip|not allowed with {setting}: remove the key, because nothing is clipped")
+            raise ValueError(f"privacy.clip|not allowed with {setting}; remove the key, because nothing is clipped")
         if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' and no shared_records, because the mechanism changes the ratings"

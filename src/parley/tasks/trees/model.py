@@ -19,7 +19,7 @@ from parley.data.encoding import Encoding, Places
 from parley.data.split import folds
 from parley.errors import DataError, ModelError
 from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
-from parley.learning.outcome.metrics import Metrics, Quality, metrics_of
+from parley.learning.outcome.metrics import Metrics, Quality, metrics_of, no_target_sentence
 from parley.learning.outcome.model import JointLogisticClassifier, JointModel, JointRegressor
 from parley.learning.outcome.shapes import ShapeFunction, Shapes, band_words, middle_band, own_units
 from parley.learning.prediction import learn_model
@@ -136,7 +136,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     agreement = owner.prepare(terms)
     held_out = placed_rows_of(agreement.tables.held_out)
     if not held_out.present.any():
-        raise ModelError("model.holdout: no held-out row has a target, so no row can be scored")
+        raise ModelError(no_target_sentence(owner.name))
     silent = terms.changed(
         only=[owner.name],
         owners={owner.name: {"epsilon": NOISELESS_EPSILON}},

@@ -53,8 +53,8 @@ class TreesModel(Model):
         for column in self.features or ():
             if (column in self.bounds) is (column in self.categories):
                 raise ValueError(
-                    f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, not both: tree "
-                    f"splits must not depend on private rows"
+                    f"bounds.{column}|expected [low, high], or the names in model.categories.{column}, not both, "
+                    "because tree splits must not depend on private rows"
                 )
         for column, names in self.categories.items():
             if column != self.target and len(names) > MAX_NAMES:
@@ -72,7 +72,7 @@ class TreesModel(Model):
         learning, privacy = terms.learning, terms.privacy
         if learning.step != "auto" or learning.start is not None:
             raise ValueError(
-                "learning.step|step and start are not allowed for trees: the noise determines the leaf values"
+                "learning.step|step and start are not allowed for trees, because the noise determines the leaf values"
             )
         for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
             if getattr(privacy, key) is not None:
@@ -84,14 +84,14 @@ class TreesModel(Model):
         min_trees = 1 + len(self.features or ())
         if learning.horizon < min_trees:
             raise ValueError(
-                f"learning.horizon|expected at least {min_trees} trees: one for the common level and one for each "
+                f"learning.horizon|expected at least {min_trees} trees, one for the common level and one for each "
                 "column"
             )
         some = learning.participation is not None or any(owner.stride is not None for owner in terms.owners)
         if terms.noise.summed and (some or learning.straggler == "skip"):
             raise ValueError(
-                "privacy.noise|expected 'each-owner' with strides, participation or skip: the noise in a sum over "
-                "only some owners is not known"
+                "privacy.noise|expected 'each-owner' with strides, participation or skip, because the noise in a sum "
+                "over only some owners is not known"
             )
         for owner in terms.owners:
             if owner.records > MOST_RECORDS:

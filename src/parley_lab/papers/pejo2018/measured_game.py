@@ -55,7 +55,7 @@ def measured_games(
     """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are,
     P's own beside.
 
-    A resample draws the divisions of every pair of p anew with replacement, both players together. On points, `same` is
+    A resample draws the divisions of every pair of p again with replacement, for both players. On points, `same` is
     the share of resamples with the same equilibrium and the spread of the price its deviation; on a fit, spreads are
     deviations of what the fits come to. A fit is used as it is, as in P section 7.3: a gain may be negative there, and
     more privacy may raise it.

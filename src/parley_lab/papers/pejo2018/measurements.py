@@ -8,7 +8,7 @@ otherwise), and measure errors of the ratings themselves: noisy means would be j
 Two comparisons stand side by side. P's own: figure 3 against the model before any learning, item mean plus user mean
 (`over_means`); figures 4 and 5 against P's own descent without the partner (`as_printed`). Ours (`improvement`):
 against the best that an owner's own ratings give, without noise, by any method that is tried together; together it has
-the better of items as they were learned and of its users solved anew. So no gain of ours is that of a better method.
+the better of items as they were learned and of its users solved again. So no gain of ours is that of a better method.
 """
 
 from collections.abc import Callable, Sequence

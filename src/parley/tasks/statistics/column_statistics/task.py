@@ -97,7 +97,7 @@ class ColumnStatistics(Task):
                 warnings.append(
                     TermsWarning(
                         f"model.categories.{column}",
-                        f"{message}: empty the cells with text, or list the names in the terms.",
+                        f"{message}. Remove the text from these cells, or list the names under model.categories.",
                     )
                 )
         return warnings

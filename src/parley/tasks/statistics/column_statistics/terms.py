@@ -27,7 +27,7 @@ class ScalesRules(AlgorithmRules):
         if privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0:
             raise ValueError("learning.algorithm|'scales' does not allow score_epsilon, scale_epsilon or holdout")
         if ALL_MECHANISMS[privacy.mechanism].grid:
-            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' with 'scales'")
+            raise ValueError("privacy.mechanism|with algorithm = 'scales', expected 'laplace' or 'gaussian'")
         if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
             raise ValueError(
                 "learning.algorithm|'scales' asks every owner in both rounds; remove participation and strides"

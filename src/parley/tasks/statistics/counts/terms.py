@@ -77,7 +77,7 @@ class CellsModel(Model):
             )
         if privacy.mechanism == RANDOMISED_RESPONSE and terms.noise.summed:
             raise ValueError(
-                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}: each record is randomised "
+                f"privacy.noise|expected 'each-owner' with {RANDOMISED_RESPONSE!r}, because each record is randomised "
                 "separately"
             )
         for key in ("clip", "clip_norm", "score_epsilon", "scale_epsilon", "difference_epsilon"):

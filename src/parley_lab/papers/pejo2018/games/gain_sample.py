@@ -46,7 +46,7 @@ class GainSample:
 
     @property
     def divisions(self) -> int:
-        """How often users were divided anew."""
+        """How often users were divided again."""
         return int(self.gains[0][0].shape[1])
 
     def table(self) -> GainTable:
@@ -54,7 +54,7 @@ class GainSample:
         return self._of([[cell.mean() for cell in row] for row in self.gains])
 
     def drawn(self, count: int, seed: int = 0) -> list[GainTable]:
-        """So many tables, every pair's divisions drawn anew with replacement; none of a single division.
+        """So many tables, every pair's divisions drawn again with replacement; none of a single division.
 
         Both players of a division come together: they learned together and are not independent. Pairs are drawn
         independently although they were measured on the same divisions: what divisions have in common does not cancel
