@@ -229,3 +229,18 @@ def test_names_that_are_written_otherwise_are_pointed_at(tmp_path):
     assert warned_of(owner_of(tmp_path, table), make_terms(200, **listed)) == ["model.categories.smokes"]
     plain = table.assign(smokes=table["smokes"].str.strip().str.lower())
     assert warned_of(parley.Owner("a", plain), make_terms(200, **listed)) == []
+
+
+def test_a_listed_name_that_no_row_has_is_pointed_at_beside_a_few_unlisted_ones(tmp_path):
+    """A tenth of the rows say 'Upper town', the terms say 'Upper': too few to look wrong by their number alone."""
+    table = regression_table(200).assign(part=["Upper town", *["north"] * 5, *["south"] * 4] * 20)
+    listed = {"model__features": ["x0", "part"], "model__categories": {"part": ["north", "south", "Upper"]}}
+    owner, terms = owner_of(tmp_path, table), make_terms(200, **listed)
+    [warning] = find_warnings(owner, owner.prepare(terms))
+    assert "10.0% of the rows of a have none of the names listed for column 'part'" in warning.sentence
+    assert "No row has Upper." in warning.sentence
+    for rows in (table.assign(part=table["part"].replace("Upper town", "Upper")), table.replace("Upper town", None)):
+        filled = make_terms(200, **listed, model__missing={"part": "fill"})
+        assert warned_of(parley.Owner("a", rows), filled) == []
+    known = {**listed, "model__categories": {"part": ["north", "south"]}}
+    assert warned_of(parley.Owner("a", table), make_terms(200, **known)) == []

@@ -86,7 +86,7 @@ def test_a_column_that_names_people_is_asked_about_before_anything_is_spent(visi
     assert any("Column 'patient'" in sentence for sentence in nobody.heard)
     listed = CliRunner().invoke(app, ["owner", "ledger", str(tmp_path / "books" / "a.ledger"), "--json"])
     assert json.loads(listed.stdout)["epsilon_spent"] > 0
-    assert "one person who has one row" in " ".join(
+    assert "one person, who has one row" in " ".join(
         CliRunner().invoke(app, ["train", str(visits), "--seed", "1"]).output.split()
     )
 

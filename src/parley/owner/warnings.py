@@ -42,6 +42,7 @@ MAX_CLIP_RATIO = 1e6  # how far the clip may lie from what records measure
 MAX_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
 MAX_DELTA = 0.01
 MAX_SHARE_UNLISTED = 0.25  # share of rows whose name is none of the agreed
+MAX_SHARE_MISSPELT = 0.02  # the same, if one of the agreed names is in no row: it may be misspelt
 MAX_SHARE_COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 MAX_SHARE_FAMILIAR = 0.05  # share of public rows that the private table holds once
@@ -293,13 +294,16 @@ def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         merged = column in preparation.model.merged
         found_codes = codes(frame, column, listed, owner.name, gaps=True, merged=merged)
         others = float((found_codes == len(listed)).mean())
-        if others > MAX_SHARE_UNLISTED:
+        unused = [name for code, name in enumerate(listed) if not (found_codes == code).any()]
+        if others > MAX_SHARE_UNLISTED or (unused and others > MAX_SHARE_MISSPELT):
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
             known = f"{rows} have none of the names listed for column {printable(column)!r} ({few_names(listed)})"
+            absent = f" No row has {few_names(unused)}." if unused else ""
             warnings.append(
                 TermsWarning(
                     f"model.categories.{column}",
-                    f"{known}. Check how the table spells the names: capitals, spaces, commas or another language.",
+                    f"{known}.{absent} Check how the table spells the names: capitals, spaces, commas or another "
+                    "language.",
                 )
             )
     return warnings

@@ -249,7 +249,9 @@ def test_the_terms_own_price_decides(tmp_path):
     assert dear["price"] == pytest.approx(20.0 * 50 / 10)
     assert dear["least"] == pytest.approx(100 + LEAST_GAIN * told["alone"])
     assert told["verdict"] == "stay"
-    assert "saves less than the required 100, of which 100 covers the cost of privacy (privacy_cost / value)" in page
+    assert (
+        "saves less than the required 100 (0.5% of the cost alone, plus 100 for privacy: privacy_cost / value)" in page
+    )
     cheap, _ = asked("c", 1e-6)
     assert cheap["owners"][0]["verdict"] != "stay"
     terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})

@@ -80,7 +80,8 @@ def test_what_no_budget_mends_is_said_to_be_so():
     found = remedies(hopeless, compare_noise(hopeless))
     assert found.never == ("o0", "o1")
     assert remedy_line(found, False, 2).startswith(
-        "Joining would not be worthwhile at any ε up to 10, nor with any number of similar owners"
+        "In most of the forecast's simulated draws, joining would not be worthwhile at any ε up to 10, nor with any "
+        "number of similar owners"
     )
     mixed = said_of(consortium(20.0, *[60] * 12, 40_000))
     found = remedies(mixed, compare_noise(mixed))

@@ -19,7 +19,7 @@ from parley.validate import Floats
 NEGLIGIBLE_SHARE = 1e-3  # a share of records, or a probability, too small to change the moments
 # a share of the expected excess cost that clipping may add or take without being called binding
 NOTICEABLE_SHARE = 0.02
-LARGER_CLIP_ADVICE = "a larger privacy.clip scales down fewer and adds noise; parley plan weighs the two"
+LARGER_CLIP_ADVICE = "A larger privacy.clip clips fewer records but needs more noise; parley plan weighs the two"
 TAIL_FACTOR = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
 
 
@@ -54,14 +54,17 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 def _speeds_sentence(pilot: Pilot) -> str:
     if pilot.speeds is None:
-        return "answers are used as they come: the forecast assumes that all owners finish at the same time (--speeds)"
+        return (
+            "answers are used as they arrive. The forecast assumes that all owners finish at the same time; --speeds "
+            "changes this"
+        )
     silent = (
         f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, and the forecast leaves "
         "them out"
         if pilot.silent
         else ""
     )
-    return f"answers are used as they come, from owners as fast as --speeds says{silent}"
+    return f"answers are used as they arrive, from owners with the speeds in --speeds{silent}"
 
 
 def on_the_way(here: Landscape) -> Floats:
@@ -78,22 +81,22 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
         return _typical_sentence(pilot, here, moments)
     whole = pilot.question.answer_clip is not None  # then records are cut elsewhere, and no plan is made
     name = f"the clip of single records, privacy.clip times {_most_rows(pilot):,} rows," if whole else "the clip"
-    meant = "such records count for less, which biases the model; the forecast includes that"
-    weighed = meant + ("" if whole else f"; {LARGER_CLIP_ADVICE}")
+    meant = "These records count for less, which biases the model, and the forecast includes this bias"
+    weighed = meant + ("" if whole else f". {LARGER_CLIP_ADVICE}")
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
         return (
-            f"{name} scales down {share:.1%} of the pilot's records: {meant}{_harmless_clip_words(pilot)}"
+            f"{name} scales down {share:.1%} of the pilot's records. {meant}{_harmless_clip_words(pilot)}"
             if share > NEGLIGIBLE_SHARE
             else None
         )
     share = scaled_share(pilot, on_the_way(here))
     if share > NEGLIGIBLE_SHARE:
-        return f"{name} scales down {share:.1%} of the pilot's records on the way: {weighed}"
+        return f"{name} scales down {share:.1%} of the pilot's records during training. {weighed}"
     if scaled_share(pilot, _wandering(pilot, here, moments)) > NEGLIGIBLE_SHARE:
-        return f"the noise drives the model to where {name} scales records down: {weighed}"
+        return f"the noise moves the model to where {name} scales down records. {weighed}"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
-        return f"{name} scales down few records ({share:.2%}) that matter much: {weighed}"
+        return f"{name} scales down a few influential records ({share:.2%}). {weighed}"
     return None
 
 
@@ -112,7 +115,9 @@ def _answer_sentence(pilot: Pilot, here: Landscape) -> str | None:
     size = float(np.abs(mean).sum() if pilot.question.norm == "l1" else np.linalg.norm(mean))
     if not size > clip.value:
         return None
-    return f"answers are clipped as a whole: {what} {number(size, 3)}, and {clip.value / size:.1%} of it is left"
+    return (
+        f"answers are clipped as a whole: {what} {number(size, 3)}, and the clip leaves {clip.value / size:.1%} of it"
+    )
 
 
 def _harmless_clip_words(pilot: Pilot) -> str:
@@ -122,7 +127,7 @@ def _harmless_clip_words(pilot: Pilot) -> str:
     largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
     if pilot.question.answer_clip is not None:
         largest /= _most_rows(pilot)
-    return f"; privacy.clip = {number(largest, 3, side='above')} would cut none of them"
+    return f". With privacy.clip = {number(largest, 3, side='above')}, no record would be clipped"
 
 
 def _most_rows(pilot: Pilot) -> int:
@@ -153,8 +158,8 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
     if not reach > pilot.bound.value:
         return None
     return (
-        f"gradients may reach {reach:.3g}, beyond the clip, and without a sample nobody can tell how often: the "
-        f"forecast assumes never"
+        f"gradients may reach {reach:.3g}, beyond the clip. Without a public sample nobody can tell how often, so "
+        "the forecast assumes that no record is clipped"
     )
 
 

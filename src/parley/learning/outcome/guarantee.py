@@ -50,11 +50,11 @@ def guarantee(result: Result) -> str:
     privacy, shared = result.terms.privacy, result.terms.noise.summed
     unit = task_of(result.terms).unit
     if privacy.person is not None:
-        people = f"one person (at most {counted(privacy.records_per_person, 'row')})"
+        people = f"one person, who has at most {counted(privacy.records_per_person, 'row')}"
     else:
-        people = "one person who has one row" if unit == Task.unit else f"one {unit} (one record)"
+        people = "one person, who has one row" if unit == Task.unit else f"one {unit}, which is one record"
     if privacy.unit == OWNER_UNIT:
-        people = "all records of one owner (a whole table, of the same public size)"
+        people = "all records of one owner, whose table keeps its public size"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release under these terms is"
     if result.terms.studied:
         subject = (
@@ -70,7 +70,7 @@ def guarantee(result: Result) -> str:
     )
     text = (
         f"{subject} (ε, δ)-differentially private with {whose} and δ = {privacy.delta:g}. Two tables are neighbours if "
-        f"they differ in {people}, {result.adjacency}."
+        f"they differ in {people} ({result.adjacency} adjacency)."
     )
     if shared:
         text += f" {hosts_condition(result.terms)}"

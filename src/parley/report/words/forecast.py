@@ -235,8 +235,8 @@ def remedy_line(found: Remedies, some: bool, owners: int, paired: bool = False) 
     options += [] if crowd is None else [crowd]
     if not options:
         return (
-            f"Joining would not be worthwhile at any ε up to {number(MAX_ADVISED_EPSILON)}, nor with any number of "
-            "similar owners."
+            "In most of the forecast's simulated draws, joining would not be worthwhile at any ε up to "
+            f"{number(MAX_ADVISED_EPSILON)}, nor with any number of similar owners."
         )
     surely = "for sure" if found.surely else "in half of the forecast's simulated draws"
     whom = "Every owner that can gain would gain" if some else "Joining would be worthwhile"

@@ -116,9 +116,10 @@ def inside_sentences(view: "InsideView") -> list[str]:
 
     owner = view.owner
     interval = interval_text(owner.gain.low, owner.gain.high)
-    gain = f"joining is expected to save {number(owner.gain.mean)} per row (90% interval: {interval})"
-    price = f", of which {number(owner.price)} covers the cost of privacy (privacy_cost / value)" if owner.price else ""
-    required = f"the required {number(view.least)}{price}"
+    verb, mean = ("save", owner.gain.mean) if owner.gain.mean >= 0 else ("cost", -owner.gain.mean)
+    gain = f"joining is expected to {verb} {number(mean)} per row (90% interval of the saving: {interval})"
+    price = f", plus {number(owner.price)} for privacy: privacy_cost / value" if owner.price else ""
+    required = f"the required {number(view.least)} ({percent(view.worth)} of the cost alone{price})"
     advice = {
         "join": f"Join: {gain}. In at least {SURE_SHARE:.0%} of simulated draws, joining saves more than {required}.",
         "stay": f"Stay: {gain}. In at least {SURE_SHARE:.0%} of simulated draws, joining saves less than {required}.",

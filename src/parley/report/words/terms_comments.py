@@ -10,6 +10,7 @@ from parley.decisions.from_files.column_choice import Tried
 from parley.decisions.from_files.terms_from_files import Draft
 from parley.decisions.planning.planner import Proposal
 from parley.durable import store_address
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.numerals import number
 from parley.report.words.forecast import unjudged_lines
 from parley.terms import Terms
@@ -127,11 +128,13 @@ def _beside(file: Path, what: str) -> Path:
 
 
 def with_hosts(made: Draft) -> list[str]:
-    """Say how to get terms with one noise for all, if that should give the better model."""
+    """Say how to get terms with one noise for all, if that should give a clearly better model."""
     proposal = made.proposal
     if proposal is None or proposal.shared is None or proposal.shared.expected_cost is None:
         return []
-    if proposal.expected_cost is not None and not proposal.shared.expected_cost < proposal.expected_cost:
+    if proposal.expected_cost is not None and not (
+        proposal.shared.expected_cost < (1 - LEAST_GAIN) * proposal.expected_cost
+    ):
         return []
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"

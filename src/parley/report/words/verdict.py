@@ -91,9 +91,8 @@ def headline(verdict: Verdict) -> str:
         return f"{changed}, because the owner's personal model is {own}.{_few(verdict)}"
     if "trees" in verdict.alone_model and "trees" in verdict.personal_model and gain.low <= 0 <= gain.high:
         return (
-            f"Joining makes no significant difference on {verdict.owner}'s own rows. With and without the "
-            f"other owners, {verdict.owner}'s best model is {own}. Joining saves {_interval(gain)} per row "
-            f"(90% interval).{_few(verdict)}"
+            f"Joining makes no significant difference on {verdict.owner}'s own rows: it saves {_interval(gain)} per "
+            f"row (90% interval). With and without the other owners, {verdict.owner} uses {own}.{_few(verdict)}"
         )
     sure = "" if gain.low > 0 or gain.high < 0 else " The difference may be due to chance."
     adds, shown = ("saves", gain) if gain.mean > 0 else ("costs", Estimate(-gain.mean, -gain.high, -gain.low))
@@ -122,6 +121,10 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
     few = sum(v.rows < FEW_HELD_OUT_ROWS for v in verdicts)
     use = counted(few, "verdict uses", "verdicts use")
     rests = f" {use} fewer than {FEW_HELD_OUT_ROWS} held-out rows." if few else ""
+    useless = [v for v in verdicts if v.same_for_all is not None and not v.costs["together"].mean < v.same_for_all.mean]
+    if useless:
+        constant = f"always predicting {_usual(useless[0])} costs no more"
+        rests += f" For {counted(len(useless), 'owner')}, the joint model is useless, because {constant}."
     rests += f" {SAME_PEOPLE_WARNING}" if any(v.rows_per_person > 1 for v in verdicts) else ""
     return (
         f"{surely or 'None'} of {counted(len(verdicts), 'owner')} {'gains' if surely == 1 else 'gain'} significantly "
@@ -146,10 +149,8 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
     """Say which personal model was chosen."""
     if how.chosen == "joint":
         return f"{owner}'s personal model is the joint model, because no other model proved better on the owner's rows."
-    parts = " and ".join(
-        f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005
-    )
-    ridge = f"fitted to its own rows, {parts}" if how.ways[1].share > 0 else "the joint model"
+    parts = ", ".join(f"{share:.0%} towards {centre}" for centre, share in how.shares.items() if share >= 0.005)
+    ridge = f"a ridge fit to its own rows, pulled {parts}" if how.ways[1].share > 0 else "the joint model"
     kept = how.kept
     trees = ", plus trees trained on its own rows" if kept.get("trees", 0.0) > 0 else ""
     own = (
@@ -158,9 +159,14 @@ def personal_sentence(owner: str, how: PersonalModel, unit: float = 1.0) -> str:
         else ""
     )
     back = f", moved {kept['alone']:.0%} of the way to its own model" if kept.get("alone", 0.0) > 0 else ""
+    dearer = (
+        " It can exceed the joint model's cost, because each row is judged with shares that were chosen without it."
+        if how.loss > how.ways[0].loss
+        else ""
+    )
     return (
         f"{owner}'s personal model is {ridge}{trees}{own}{back}. The personal model's cross-validated cost is "
-        f"{number(unit * how.loss)}."
+        f"{number(unit * how.loss)}.{dearer}"
     )
 
 
