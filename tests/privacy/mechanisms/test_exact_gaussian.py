@@ -188,7 +188,7 @@ def test_what_the_coarse_filter_would_keep_wrongly_is_refused(monkeypatch, doubt
 def test_threads_draw_the_same_law_and_no_word_twice(monkeypatch):
     """Long vectors are drawn by several threads; each batch has words of its own."""
     monkeypatch.setattr(exact_samplers, "MAX_THREADS", 3)
-    monkeypatch.setattr(exact_samplers.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(exact_samplers.os, "cpu_count", lambda: 8)
     size = 8 * exact_samplers.BATCH_NUMBERS
     drawn = draws(2.0**31, 0.0, size)
     z = drawn / 2.0**31

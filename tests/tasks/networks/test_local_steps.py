@@ -340,7 +340,7 @@ def test_answers_larger_than_bound_and_noise_are_not_believed():
         ),
         ({"learning": {"top_k": 4}}, "learning.top_k: not allowed for networks"),
         ({"learning": {"staleness": 3}}, "learning.staleness: allowed only with"),
-        ({"learning": {"algorithm": "fednova", "proximal": None}}, "learning.algorithm: expected 'network-sgd'"),
+        ({"learning": {"algorithm": "fednova", "proximal": None}}, "requires 'network-sgd'"),
         ({"privacy": {"unit": "owner"}, "learning": {"batches": 4}}, "learning.batches: not allowed with unit"),
         ({"privacy": {"person": "who", "records_per_person": 2}}, "privacy.records_per_person: expected 1"),
     ],

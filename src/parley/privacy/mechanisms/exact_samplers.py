@@ -170,6 +170,7 @@ GRID_BITS = 32  # of sigma in grid units
 STRIP_COUNT = 36  # of an eighth of sigma each; beyond lies the tail
 DENSITY_HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
 DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
+MIN_CORES = 8  # cores of a machine that draws in threads; on a busy one of two they wait for each other
 MAX_THREADS = 4  # threads that draw one vector; most of their time is the generator's and NumPy's, which run at once
 BATCH_NUMBERS = 2**13  # numbers at a time: what fits a processor's cache
 COARSE_DOUBT = 2.0**-6  # twice the bound of the coarse filter's error
@@ -223,10 +224,9 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
 
 def _side_by_side(propose: Callable[[Integers], Integers], batches: list[Integers]) -> list[Integers]:
     """Return what is proposed for each batch; for long vectors in threads that end with the call, so none is forked."""
-    threads = min(MAX_THREADS, os.cpu_count() or 1)
-    if threads == 1 or len(batches) < 3:
+    if MAX_THREADS == 1 or (os.cpu_count() or 1) < MIN_CORES or len(batches) < 3:
         return [propose(places) for places in batches]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(MAX_THREADS) as pool:
         return list(pool.map(propose, batches))
 
 
