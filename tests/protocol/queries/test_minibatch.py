@@ -87,6 +87,16 @@ def test_rows_are_drawn_independently_at_their_rate():
     assert abs(pairs - rate**2) < 5 * np.sqrt(rate**2 / picked.size)
 
 
+@pytest.mark.parametrize("share", [0.5, 1.5])
+def test_rates_that_16_digits_do_not_hold_are_drawn_by_further_ones(share):
+    """Of rows whose first digits tie, the further digits draw half: none or all would be eight deviations off."""
+    n = 2**23
+    expected = share * n / 2**16
+    assert abs(len(draw_places(n, bytes(32), share * 2.0**-16)) - expected) < 5 * np.sqrt(expected)
+    other = draw_places(n, b"\1" * 32, share * 2.0**-16)
+    assert not np.array_equal(draw_places(n, bytes(32), share * 2.0**-16), other)
+
+
 CASES = [
     (kind, norm, mechanism)
     for kind in ("softmax-regression", "one-vs-all", "logistic-regression")
