@@ -33,6 +33,7 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {
     "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200, "DATA": Path("nowhere")}),
     "starting": ("--repeats 1 --only predict", {}),
     "streamed": ("0.000001", {"ROWS_A_FILE": 2000, "GROUP": 500}),
+    "truthful_payments": ("", {"SHARES": (1.1,), "STATED": (5.0,)}),
     "surfaces": ("--figure 3 --runs 1 --points 2 --jobs 1", {}),
 }
 

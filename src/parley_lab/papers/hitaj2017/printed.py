@@ -5,7 +5,7 @@ from parley_lab.papers.printed import Printed
 PRINTED = (
     Printed(
         "attack",
-        "Hitaj et al. print pictures, no shares",
+        "Hitaj et al. print pictures, no shares: 50 % is our limit",
         "likenesses of another owner's digit",
         "",
         "comparisons:attack",
