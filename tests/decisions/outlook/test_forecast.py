@@ -134,7 +134,15 @@ def test_the_published_bound_is_named_and_off(tmp_path):
     assert bounds.theorem_2 is not None
     assert bounds.theorem_2 < 0.5 * expected.excess_cost.mean  # below the truth: it has no term for the start
     assert "not predictions" in bounds.note
-    strength = float(expected.expected.here.curvature.min())
+    here, pilot = expected.expected.here, expected.expected.pilot
+    strength = float(here.curvature.min())
+    # E|w|^2 is 2 p b^2, b = 2 Xi T/(n eps); the step rho/(T^2 k) takes T away
+    noise = sum(8 * pilot.bound.value**2 / terms.training_epsilon(part.name) ** 2 for part in terms.owners)
+    noise /= sum(part.records for part in terms.owners) ** 2
+    assert bounds.theorem_2 == pytest.approx(5.0 * noise / strength)
+    worst = float(here.curvature.max()) / (2 * strength) * 5.0 * len(here.best) * noise
+    assert bounds.theorem_2_corrected == pytest.approx(worst)
+    assert bounds.theorem_2_corrected < 0.5 * expected.excess_cost.mean
     assert bounds.theorem_2_distance == pytest.approx(4 * bounds.theorem_2 / strength)
     assert bounds.theorem_3_distance is None  # no penalty, which alone would say how far costs lie apart
 
