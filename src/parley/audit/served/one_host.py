@@ -1,8 +1,7 @@
 """What one host with the learner learns of an answer under shared noise; before the opening a host learns nothing.
 
-A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
-part of the noise before it is shared, and what it receives. Its journal holds sums of these, and tags of shares under
-keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where
+A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, and what
+it receives. Its journal holds sums of these, and tags of shares under keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where
 they draw together, its share of the noise, its own low part, and what it receives. The learner has all openings.
 """
 
@@ -23,8 +22,8 @@ from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, SeededWords, Words
-from parley.privacy.mechanisms.paired_recipe import PairedRecipe, paired_recipe
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
+from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
 from parley.privacy.sharing.pair import agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired
 from parley.privacy.sharing.party import (
@@ -99,24 +98,6 @@ class WatchedChannel:
         payload = self._channel.receive(source)
         self._view.receive(payload[LABEL_BYTES:])
         return payload
-
-
-class WatchedParty(Party):
-    """A host that remembers its own part of what is drawn, before that is shared."""
-
-    def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView) -> None:
-        super().__init__(WatchedChannel(channel, view), keys)
-        self._view = view
-
-    def zero_words(self, *shape: int) -> Words:
-        made = super().zero_words(*shape)
-        self._view.words["zero"] = made
-        return made
-
-    def complete(self, part: Words) -> Replicated:
-        if part.ndim == 1:
-            self._view.words["part"] = part.copy()
-        return super().complete(part)
 
 
 class WatchedShares(AdditiveShares):
@@ -199,10 +180,9 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
-        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view)
-        tasks.append(
-            partial(_noisy_shares, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOST_COUNT]))
-        )
+        party = Party(WatchedChannel(end, view), (keys[host], keys[(host + 1) % HOST_COUNT]))
+        answer = Replicated(shares[host], shares[(host + 1) % HOST_COUNT])
+        tasks.append(partial(_noisy_shares, party, view, tabled_recipe(recipe.law, recipe.exponent), answer))
     totals = run_in_threads(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
 
@@ -225,7 +205,7 @@ def opened_by_pair(recipe: Recipe, moved: int, size: int, rng: np.random.Generat
     words, seeds, ends = _encode_halves(moved, size), (rng.bytes(KEY_BYTES),), wires(hosts=2)
     last, shape = last_share(words, seeds), Shape(recipe.law, recipe.exponent, size)
     views = [HostView(0, {"answer": expand_seed(seeds[0], size)}), HostView(1, {"answer": last})]
-    split = paired_recipe(recipe.law, recipe.exponent)
+    split = tabled_recipe(recipe.law, recipe.exponent)
     tasks = [
         partial(_paired_share, end, view, split, rng.bytes(KEY_BYTES), sent, shape)
         for end, view, sent in zip(ends, views, (seeds[0], to_bytes(last)), strict=True)
@@ -245,7 +225,7 @@ class OneNoise(Pool):
 
 
 def _paired_share(
-    channel: Channel, view: HostView, recipe: PairedRecipe, seed: bytes, sent: bytes, shape: Shape
+    channel: Channel, view: HostView, recipe: TabledRecipe, seed: bytes, sent: bytes, shape: Shape
 ) -> Opening:
     """Draw with the other host, and return this host's part of the sum as `PairedShares` makes it."""
     keys, low = SeededWords(seed + b"keys"), seed + b"low"
@@ -263,7 +243,7 @@ def _encode_halves(moved: int, size: int) -> Words:
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
-def _noisy_shares(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
+def _noisy_shares(party: Party, view: HostView, recipe: TabledRecipe, answer: Replicated) -> Replicated:
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():
