@@ -226,8 +226,8 @@ class Record:
         kept = tuple(owner for owner in self.owners if owner[0] not in names)
         if len(kept) < max(1, quorum):
             raise AbortedRound(
-                f"the answers of {', '.join(sorted(names))} exceed the agreed bounds; {counted(len(kept), 'owner')} left, "
-                f"but the terms require {max(1, quorum)}"
+                f"the answers of {', '.join(sorted(names))} exceed the agreed bounds; {counted(len(kept), 'owner')} "
+                f"are left, but the terms require {max(1, quorum)}"
             )
         return replace(self, owners=kept)
 

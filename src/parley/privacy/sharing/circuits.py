@@ -192,8 +192,8 @@ def _exclusive_or(share: Words, terms: Rows) -> Words:
     arity, wires = terms.shape
     if arity > wires:
         return np.stack([np.bitwise_xor.reduce(share[column], axis=0) for column in terms.T])
-    made = share[terms[0]]
-    for row in terms[1:]:
+    made = np.zeros((wires, share.shape[1]), dtype=np.uint64)
+    for row in terms:
         made ^= share[row]
     return made
 
