@@ -24,8 +24,8 @@ from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.owner.disclosure import role_warnings
-from parley.privacy.mechanisms.paired_recipe import paired_recipe
 from parley.privacy.mechanisms.shared_noise import Law
+from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
 from parley.privacy.sharing import pair as pair_module
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
@@ -71,7 +71,7 @@ def test_the_opened_sum_carries_one_noise(paired, law):
     hosts = paired(shape=Shape(law, 6, 6_000))
     deliver(hosts)
     noise = total(hosts.open(1, CONTENT)) - sum(VALUES.values())
-    recipe = paired_recipe(law, 6).recipe
+    recipe = tabled_recipe(law, 6).recipe
     due = recipe.variance + recipe.low_variance
     assert due < 1.025 * recipe.variance
     assert abs(noise.var() / due - 1) < 6 * np.sqrt(5 / noise.size)

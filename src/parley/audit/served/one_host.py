@@ -1,7 +1,7 @@
 """What one host with the learner learns of an answer under shared noise; before the opening a host learns nothing.
 
-A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, and what
-it receives. Its journal holds sums of these, and tags of shares under keys; these are not attacked here. Of two hosts
+A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, a part of it
+that it makes by itself, and what it receives. Its journal holds sums of these, and tags of shares under keys; these are not attacked here. Of two hosts
 each sees one share of the answer, and the noise that it adds; where they draw together, its share of the noise, its own
 low part, and what it receives. The learner has all openings.
 """
@@ -38,11 +38,12 @@ from parley.privacy.sharing.party import (
     wires,
 )
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand_seed, last_share, to_bytes
-from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
+from parley.privacy.sharing.secret_noise import draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
+BATCH_ANSWERS = 1 << 14  # of one opening
 MAX_SUM_TERMS = 3  # numbers that a host knows and takes off what was opened, at most
 FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
 LABEL_BYTES = 8  # bytes before the words of a message
@@ -101,6 +102,24 @@ class WatchedChannel:
         return payload
 
 
+class WatchedParty(Party):
+    """A host that remembers a part of the noise that it makes by itself, if it does."""
+
+    def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView) -> None:
+        super().__init__(WatchedChannel(channel, view), keys)
+        self._view = view
+
+    def zero_words(self, *shape: int) -> Words:
+        made = super().zero_words(*shape)
+        self._view.words["zero"] = made
+        return made
+
+    def complete(self, part: Words) -> Replicated:
+        if part.ndim == 1:
+            self._view.words["part"] = part.copy()
+        return super().complete(part)
+
+
 class WatchedShares(AdditiveShares):
     """One of two hosts, whose view shows the noise that it adds."""
 
@@ -156,17 +175,17 @@ def audit_hosts(
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
         raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
-    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
+    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_ANSWERS)
     opened = opened_once if terms.noise.hosts == HOST_COUNT else opened_by_two
     opened = opened_by_pair if terms.noise.paired else opened
-    runs = [opened(noise.recipe, int(noise.moved), BATCH_COORDINATES, rng) for _ in range(pieces)]
+    runs = [opened(noise.recipe, int(noise.moved), BATCH_ANSWERS, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
     for host in range(terms.noise.hosts):
         views = [(views[host], total) for views, total in runs]
         off, bound = _proved_by_view(views, delta, each)
-        uneven = min(1.0, pieces * min(view.uneven(BATCH_COORDINATES) for view, _ in views))
-        counted = (pieces - 1) * BATCH_COORDINATES // 2
+        uneven = min(1.0, pieces * min(view.uneven(BATCH_ANSWERS) for view, _ in views))
+        counted = (pieces - 1) * BATCH_ANSWERS // 2
         name = terms.hosts[host].name
         verdicts.append(HostVerdict(name, claimed, delta, bound, confidence, counted, uneven, off))
     return tuple(verdicts)
@@ -181,7 +200,7 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
-        party = Party(WatchedChannel(end, view), (keys[host], keys[(host + 1) % HOST_COUNT]))
+        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view)
         answer = Replicated(shares[host], shares[(host + 1) % HOST_COUNT])
         tasks.append(partial(_noisy_shares, party, view, tabled_recipe(recipe.law, recipe.exponent), answer))
     totals = run_in_threads(*tasks, wires=ends)

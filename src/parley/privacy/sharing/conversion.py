@@ -39,10 +39,8 @@ def unmask(party: Party, digits: Replicated, masks: Replicated, size: int, offse
     revealed = party.reveal_to_holders(digits)
 
     def share(number: int, own: Words) -> Words:
-        if number:
+        if number or revealed is None:
             return -words_of(own, size)
-        if revealed is None:
-            raise AssertionError  # pragma: no cover
         return words_of(revealed, size) + np.uint64(offset % 2**WORD_LANES)
 
     return Replicated(share(party.index, masks.first), share((party.index + 1) % HOST_COUNT, masks.second))
