@@ -164,7 +164,7 @@ def test_studies_carry_the_noise_that_hosts_would_add(mechanism):
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_either_host_with_the_learner_faces_one_whole_noise(mechanism, monkeypatch):
-    monkeypatch.setattr(one_host, "BATCH_COORDINATES", 2**11)
+    monkeypatch.setattr(one_host, "BATCH_ANSWERS", 2**11)
     terms = together(horizon=1).changed(privacy={"mechanism": mechanism})
     for verdict in audit_hosts(terms, 2**12, seed=1):
         assert verdict.holds
@@ -174,7 +174,7 @@ def test_either_host_with_the_learner_faces_one_whole_noise(mechanism, monkeypat
 
 
 def test_a_mask_that_is_left_out_is_caught(monkeypatch):
-    monkeypatch.setattr(one_host, "BATCH_COORDINATES", 2**11)
+    monkeypatch.setattr(one_host, "BATCH_ANSWERS", 2**11)
     zeros = lambda self, words: (np.zeros(words, dtype=np.uint64),) * 3  # noqa: E731
     monkeypatch.setattr(pair_module.Pair, "_triples", zeros)
     monkeypatch.setattr("parley.privacy.sharing.oblivious.hash_rows", np.zeros_like)

@@ -1,9 +1,9 @@
 """What one host with the learner learns of an answer under shared noise; before the opening a host learns nothing.
 
-A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, a part of it
-that it makes by itself, and what it receives. Its journal holds sums of these, and tags of shares under keys; these are not attacked here. Of two hosts
-each sees one share of the answer, and the noise that it adds; where they draw together, its share of the noise, its own
-low part, and what it receives. The learner has all openings.
+A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, a part of
+it that it makes by itself, and what it receives. Its journal holds sums of these, and tags of shares under keys; these
+are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where they draw
+together, its share of the noise, its own low part, and what it receives. The learner has all openings.
 """
 
 from collections.abc import Iterator, Sequence
