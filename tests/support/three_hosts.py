@@ -6,8 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from parley.privacy.mechanisms.alias_table import AliasTable
-from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
+from parley.privacy.mechanisms.tabled_recipe import AliasTable, TabledRecipe
 from parley.privacy.sharing.party import Channel, Party, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream, Replicated
 

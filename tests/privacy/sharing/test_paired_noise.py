@@ -14,10 +14,9 @@ from scipy.stats import chi2
 from parley.errors import ExchangeError
 from parley.privacy.mechanisms import shared_noise
 from parley.privacy.mechanisms import tabled_recipe as tabled_recipes
-from parley.privacy.mechanisms.alias_table import PLACE_BITS, PLACES, AliasTable
 from parley.privacy.mechanisms.exact_samplers import SeededWords
 from parley.privacy.mechanisms.shared_noise import Law, discrete_gaussian, draw_low_plainly
-from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
+from parley.privacy.mechanisms.tabled_recipe import PLACE_BITS, PLACES, AliasTable, TabledRecipe, tabled_recipe
 from parley.privacy.sharing import oblivious, paired_noise
 from parley.privacy.sharing import pair as pair_module
 from parley.privacy.sharing.circuits import run_circuit

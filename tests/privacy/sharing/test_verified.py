@@ -2,7 +2,6 @@
 
 PARLEY_CHEATS sets how many runs with a changed message there are (default 60).
 
-Premise F6.
 """
 
 import os
@@ -21,7 +20,7 @@ from parley.privacy.sharing.party import Party, Wire, open_words, opening_of, ru
 from parley.privacy.sharing.ring import Replicated
 from parley.privacy.sharing.secret_noise import draw
 from parley.privacy.sharing.verified import VerifiedParty, bucket_size, permutation
-from parley.privacy.sharing.verified_noise import DisagreeingHostsError, Statement, derive_key, draw_verified
+from parley.privacy.sharing.verified_noise import PREFIX, DisagreeingHostsError, Statement, derive_key, draw_verified
 
 GAUSSIAN = tabled_recipe("gaussian", 3)
 SIZE = 70
@@ -218,7 +217,14 @@ def test_statements_that_are_none_are_refused() -> None:
     keys = (bytes(32), bytes(32))
     good = Statement(0, keys, {1: [], 2: []}, {1: [], 2: []})
     assert Statement.from_bytes(0, good.to_bytes()) == good
-    for payload in (b"", b"[]", b"[[],[],[]]", good.to_bytes()[:-1], bytes(1 << 21), b"[" * 100_000):
+    for payload in (
+        b"",
+        b"[]",
+        PREFIX + b"[[],[],[]]",
+        good.to_bytes()[:-1],
+        PREFIX + bytes(1 << 21),
+        PREFIX + b"[" * 100_000,
+    ):
         assert Statement.from_bytes(0, payload) is None
     assert Statement.from_bytes(1, good.to_bytes()) is None
 

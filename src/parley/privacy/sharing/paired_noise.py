@@ -6,7 +6,7 @@ while it follows the protocol, the sum less this host's low part has the recipe'
 protocol can take the noise away: then only the other's low part is left.)
 
 A place's 7 digits, a word of 64 and a sign are each the exclusive or of both hosts' random bits. The place and the word
-draw a magnitude (`tables`); 7 products with the sign follow, then 14 bits are added up as numbers.
+draw a magnitude; 7 products with the sign follow, then 14 bits are added up as numbers.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,8 @@ import numpy as np
 
 from parley.privacy.mechanisms.exact_samplers import DrawWords, Words, random_words
 from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
-from parley.privacy.sharing.circuits import WORD_LANES, Builder, Circuit, Output
+from parley.privacy.sharing.circuits import TABLE_INPUTS, WORD_LANES, Builder, Circuit, Output, draw_from_table
 from parley.privacy.sharing.pair import Pair
-from parley.privacy.sharing.tables import TABLE_INPUTS, draw_from_table
 from parley.validate import whole
 
 INPUTS = TABLE_INPUTS + 1  # planes: of the table, and the sign

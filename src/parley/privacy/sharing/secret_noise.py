@@ -15,13 +15,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from parley.privacy.mechanisms.alias_table import PLACE_BITS
-from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
-from parley.privacy.sharing.circuits import WORD_LANES, Builder, Circuit, Output, Wire, add_columns, evaluate
+from parley.privacy.mechanisms.tabled_recipe import PLACE_BITS, TabledRecipe
+from parley.privacy.sharing.circuits import (
+    TABLE_INPUTS,
+    WORD_LANES,
+    Builder,
+    Circuit,
+    Output,
+    Wire,
+    add_columns,
+    draw_from_table,
+    evaluate,
+)
 from parley.privacy.sharing.conversion import MASK_PLANES, mask_wires, masked_inputs, unmask
 from parley.privacy.sharing.party import Party
 from parley.privacy.sharing.ring import Replicated
-from parley.privacy.sharing.tables import TABLE_INPUTS, draw_from_table
 from parley.validate import whole
 
 BATCH_COORDINATES = 1 << 12  # coordinates drawn at a time: a message has less than the 4 MiB that any host takes

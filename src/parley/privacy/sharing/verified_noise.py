@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from parley.errors import ExchangeError
 from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
 from parley.privacy.sharing.party import HOST_COUNT, Channel, run_in_threads, wires
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
@@ -28,6 +27,8 @@ from parley.privacy.sharing.secret_noise import draw
 from parley.privacy.sharing.verified import CheatingHostError, VerifiedParty
 
 LONGEST_STATEMENT = 1 << 20  # bytes
+MAX_LATE_MESSAGES = 64  # of a host that does not yet know that a draw failed
+PREFIX = b"statement"  # no message of a draw begins so: those begin with a small number
 Pair = tuple[int, int]
 
 
@@ -71,18 +72,17 @@ class Statement:
     received: dict[int, list[str]]
 
     def to_bytes(self) -> bytes:
-        """Return the statement as JSON."""
-        return json.dumps(
-            [[key.hex() for key in self.keys], list(self.sent.items()), list(self.received.items())]
-        ).encode()
+        """Return the statement as JSON, after the prefix."""
+        facts = [[key.hex() for key in self.keys], list(self.sent.items()), list(self.received.items())]
+        return PREFIX + json.dumps(facts).encode()
 
     @classmethod
     def from_bytes(cls, index: int, payload: bytes) -> "Statement | None":
         """Return the statement of this host, or None if these bytes are none."""
-        if len(payload) > LONGEST_STATEMENT:
+        if len(payload) > LONGEST_STATEMENT or not payload.startswith(PREFIX):
             return None
         try:
-            keys, sent, received = json.loads(payload)
+            keys, sent, received = json.loads(payload[len(PREFIX) :])
             first, second = (bytes.fromhex(key) for key in keys)
             made = cls(index, (first, second), _digests(sent), _digests(received))
         except (ValueError, TypeError, RecursionError):
@@ -120,10 +120,11 @@ def _exchange(channel: Channel, own: Statement) -> list[Statement]:
         channel.send(other, own.to_bytes())
     statements = {own.index: own}
     for other in others:
-        try:
-            said = Statement.from_bytes(other, channel.receive(other))
-        except ExchangeError:  # it is gone
-            said = None
+        for _ in range(MAX_LATE_MESSAGES):  # it may still draw, until it waits for this host in vain
+            payload = channel.receive(other)
+            if payload.startswith(PREFIX):
+                break
+        said = Statement.from_bytes(other, payload)
         if said is None:
             raise DisagreeingHostsError(_pair(own.index, other))
         statements[other] = said
