@@ -39,8 +39,8 @@ from parley.network.identity.settings import HostSettings, Identity, OwnerSettin
 from parley.network.serving import daemon as owner_daemon
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.log import Log
-from parley.privacy.mechanisms.shared_noise import make_recipe
-from parley.privacy.sharing.party import Counted, agree_keys, run_in_threads, wires
+from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
+from parley.privacy.sharing.party import Counted, Party, agree_keys, run_in_threads, wires
 from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.privacy.sharing.secret_noise import draw
 from parley.protocol.queries import GradientQuery
@@ -151,10 +151,10 @@ def message_bytes(terms: parley.Terms, numbers: int) -> None:
         f"{len(write_opening(opening)):,}"
     )
     shape, ends = shape_of(noise), [Counted(wire) for wire in wires()]
-    parties = run_in_threads(*(lambda end=end: agree_keys(end) for end in ends))
+    parties = run_in_threads(*(lambda end=end: Party(end, agree_keys(end)) for end in ends))
     began = time.perf_counter()
     run_in_threads(
-        *(lambda party=party: draw(party, make_recipe(shape.law, shape.exponent), shape.size) for party in parties)
+        *(lambda party=party: draw(party, tabled_recipe(shape.law, shape.exponent), shape.size) for party in parties)
     )
     took = time.perf_counter() - began
     print(

@@ -2,7 +2,8 @@
 processes over TCP.
 
 python benchmarks/sharing.py            [--encrypted: beside the owners' sum under homomorphic encryption; needs tenseal
-and phe] [--pair: two hosts that draw one noise together, beside three hosts and one noise of each]
+and phe] [--pair: two hosts that draw one noise together, beside three hosts and one noise of each] [--cheating: hosts
+of whom one may do anything, beside hosts that follow the protocol] [--answers: what it takes to check owners' answers]
 """
 
 import argparse
@@ -20,13 +21,15 @@ from typing import Any
 import numpy as np
 
 from parley.errors import Unavailable
-from parley.privacy.mechanisms.paired_recipe import paired_recipe
-from parley.privacy.mechanisms.shared_noise import Recipe, draw_secretly, make_recipe
+from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
+from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
+from parley.privacy.sharing.bounds import VectorBounds, find_kept_bounds
 from parley.privacy.sharing.pair import agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired, make_paired_plan
-from parley.privacy.sharing.party import Counted, agree_keys, run_in_threads, wires
-from parley.privacy.sharing.ring import Keystream
-from parley.privacy.sharing.secret_noise import draw, make_plan
+from parley.privacy.sharing.party import Channel, Counted, Party, agree_keys, run_in_threads, wires
+from parley.privacy.sharing.ring import KEY_BYTES, Keystream, Replicated, expand_seed, last_share
+from parley.privacy.sharing.secret_noise import draw, make_noise_plan
+from parley.privacy.sharing.verified import VerifiedParty
 
 SPAWN = multiprocessing.get_context("spawn")
 RECIPES = {"Laplace, 2^24 units": ("laplace", 24), "Gaussian, 2^12 units": ("gaussian", 12)}
@@ -76,27 +79,30 @@ def timed(act: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, float,
     return float(np.median(seconds)), min(seconds), (time.process_time() - cpu) / repeats
 
 
-def floor(recipe: Recipe, size: int) -> dict[str, float]:
+def agreed(channel: Channel, kind: type[Party] = Party) -> Party:
+    """One host with fresh keys."""
+    return kind(channel, agree_keys(channel))
+
+
+def floor(recipe: TabledRecipe, size: int) -> dict[str, float]:
     """What cannot be avoided with these gates: words of the streams, bits of ANDs, bytes sent; CPU seconds of AES
     alone."""
-    plan, lanes = make_plan(recipe), -(-size // 64) * 64
-    planes = (plan.plain + plan.fair.size) * lanes // 64
+    plan, lanes = make_noise_plan(recipe), -(-size // 64) * 64
     gates = plan.circuit.gates * lanes
-    converted = plan.weights.size * size
-    words = 2 * (planes + gates // 64 + size) + 2 * converted // 3
+    words = 2 * ((plan.drawn + 64) * lanes + gates) // 64
     stream, block = Keystream(bytes(32)), 1 << 15
     return {
         "words": words,
         "gates": gates,
-        "bytes": gates / 8 + 8 * converted / 3 + 8 * size,
+        "bytes": (gates + 128 * lanes / 3) / 8,
         "aes": timed(lambda: sum(stream.words(min(block, words - k)).size for k in range(0, words, block)), 5)[2],
     }
 
 
-def in_threads(recipe: Recipe, size: int) -> tuple[float, float, float, float]:
+def in_threads(recipe: TabledRecipe, size: int) -> tuple[float, float, float, float]:
     ends = wires()
     counted = [Counted(w) for w in ends]
-    hosts = run_in_threads(*[lambda c=c: agree_keys(c) for c in counted], wires=ends)
+    hosts = run_in_threads(*[lambda c=c: agreed(c) for c in counted], wires=ends)
     before = sum(c.bytes for c in counted)
     figures = timed(lambda: run_in_threads(*[lambda h=h: draw(h, recipe, size) for h in hosts], wires=ends))
     return *figures, (sum(c.bytes for c in counted) - before) / 3 / (REPEATS + 1)
@@ -114,11 +120,11 @@ def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
     for _ in range(index + 1, 3):
         connection, _ = listener.accept()
         connections[connection.recv(1)[0]] = connection
-    party = agree_keys(Sockets(index, connections))
+    party = agreed(Sockets(index, connections))
     for name, (law, exponent) in RECIPES.items():
         for size in SIZES:
-            recipe = make_recipe(law, exponent)
-            make_plan(recipe)
+            recipe = tabled_recipe(law, exponent)
+            make_noise_plan(recipe)
             barrier.wait()
             seconds, _, _ = timed(lambda r=recipe, s=size: draw(party, r, s))
             results.put((name, size, seconds))
@@ -193,11 +199,11 @@ def pair() -> None:
     gates and rounds, clock seconds and bytes sent by all hosts, in threads of one process."""
     print(f"{'noise':>22}{'size':>8}{'hosts':>16}{'variance':>10}{'ANDs':>7}{'rounds':>8}{'ms':>10}{'MB':>10}")
     for name, (law, exponent) in RECIPES.items():
-        whole, split = make_recipe(law, exponent), paired_recipe(law, exponent)
-        plan, circuit = make_plan(whole), make_paired_plan(split).circuit
+        whole, split = make_recipe(law, exponent), tabled_recipe(law, exponent)
+        plan, circuit = make_noise_plan(split), make_paired_plan(split).circuit
         for size in (10, 1_000, 10_000):
             found = []
-            ways = ((agree_pair, draw_paired, split, 2), (agree_keys, draw, whole, 3))
+            ways = ((agree_pair, draw_paired, split, 2), (agreed, draw, split, 3))
             for agree, drawn, recipe, hosts in ways:
                 ends = wires(hosts=hosts)
                 counted = [Counted(end) for end in ends]
@@ -222,14 +228,76 @@ def pair() -> None:
                 )
 
 
+def together(kind: type[Party], act: Callable[[Party], Any]) -> tuple[float, float, float]:
+    """Least clock seconds and CPU seconds of three hosts in threads, and bytes that one of them sends."""
+    ends = wires()
+    counted = [Counted(end) for end in ends]
+    hosts = run_in_threads(*(partial(agreed, end, kind) for end in counted), wires=ends)
+    before = sum(end.bytes for end in counted)
+    _, best, cpu = timed(lambda: run_in_threads(*(partial(act, host) for host in hosts), wires=ends), 3)
+    return best, cpu, (sum(end.bytes for end in counted) - before) / 4 / 3
+
+
+def cheating() -> None:
+    """Three hosts that verify each other beside three that follow the protocol. Each adding a noise of half the
+    variance would hide the sum from one cheater, too: at 1.5 times the variance, and the cheater can add anything."""
+    print(f"{'noise':>22}{'size':>8}{'hosts':>16}{'variance':>10}{'ms':>10}{'CPU ms':>10}{'MB':>10}{'bytes':>9}")
+    for name, (law, exponent) in RECIPES.items():
+        recipe = tabled_recipe(law, exponent)
+        for size in (10, 1_000, 10_000):
+            made = [together(kind, lambda host, r=recipe, n=size: draw(host, r, n)) for kind in (Party, VerifiedParty)]
+            half = timed(partial(draw_secretly, recipe.recipe, size), 3)[1]
+            rows = (
+                ("trusting", 1.0, *made[0]),
+                ("verified", 1.0, *made[1]),
+                ("half of each", 1.5, 3 * half, 3 * half, 0.0),
+            )
+            for hosts, variance, seconds, cpu, sent in rows:
+                print(
+                    f"{name:>22}{size:>8,}{hosts:>16}{variance:>10.1f}{1e3 * seconds:>10.1f}{1e3 * cpu:>10.1f}"
+                    f"{1e-6 * sent:>10.3f}{sent / made[0][2]:>8.1f}x"
+                )
+
+
+def answers() -> None:
+    """Whether owners' answers keep an L2 bound, checked on their shares: clock milliseconds of three hosts in threads,
+    and megabytes that a host sends."""
+    bound = 2**30
+    print(f"{'owners':>8}{'numbers':>9}{'hosts':>12}{'ms':>11}{'MB':>11}")
+    for owners in (3, 30, 300):
+        for size in (100, 1_000, 10_000):
+            seeds = bytes(KEY_BYTES), bytes([1]) * KEY_BYTES
+            value = np.full(size, int(bound / np.sqrt(size)), dtype=np.uint64)
+            shares = [expand_seed(seeds[0], size), expand_seed(seeds[1], size), last_share(value, seeds)]
+            ends = np.full(size, bound, dtype=np.int64)
+            bounds = [VectorBounds(-ends, ends, "l2", bound * bound)] * owners
+            for kind in (Party, VerifiedParty):
+                if kind is VerifiedParty and owners * size > 300_000:
+                    continue  # minutes
+
+                def check(host: Party, shares: Any = shares, bounds: Any = bounds) -> None:
+                    own = Replicated(shares[host.index], shares[(host.index + 1) % 3])
+                    if not all(find_kept_bounds(host, [own] * len(bounds), bounds)):
+                        raise SystemExit("an answer at its bound was refused")
+
+                best, _, sent = together(kind, check)
+                print(
+                    f"{owners:>8}{size:>9,}{'verified' if kind is VerifiedParty else 'trusting':>12}{1e3 * best:>11.1f}"
+                    f"{1e-6 * sent:>11.3f}"
+                )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--encrypted", action="store_true")
     parser.add_argument("--pair", action="store_true")
+    parser.add_argument("--cheating", action="store_true")
+    parser.add_argument("--answers", action="store_true")
     arguments = parser.parse_args()
-    if arguments.pair:
-        pair()
-        return
+    for name, study in (("pair", pair), ("cheating", cheating), ("answers", answers)):
+        if getattr(arguments, name):
+            study()
+            return
     if arguments.encrypted:
         for size in SIZES:
             encrypted_sums(size)
@@ -248,7 +316,7 @@ def main() -> None:
     columns += ("threads ms", 12), ("best", 7), ("CPU ms", 8), ("CPU/AES", 9), ("TCP ms", 8)
     print("".join(f"{name:>{width}}" for name, width in columns))
     for name, (law, exponent) in RECIPES.items():
-        recipe = make_recipe(law, exponent)
+        recipe = tabled_recipe(law, exponent)
         for size in SIZES:
             least = floor(recipe, size)
             usual, best, cpu, sent = in_threads(recipe, size)
@@ -256,7 +324,7 @@ def main() -> None:
                 name,
                 size,
                 f"{least['gates']:,.0f}",
-                len(make_plan(recipe).circuit.rounds) + 1,
+                len(make_noise_plan(recipe).circuit.rounds) + 1,
                 f"{8e-6 * least['words']:.2f}",
             )
             row += (

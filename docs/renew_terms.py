@@ -73,7 +73,7 @@ def in_words(kind: Any) -> str:
         }
         return " ".join([in_words(base), *_limits(base, said)])
     if get_origin(kind) is Literal:
-        return ", ".join(f"`{name}`" for name in get_args(kind))
+        return ", ".join(f"`{str(name).lower() if isinstance(name, bool) else name}`" for name in get_args(kind))
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(dict.fromkeys(in_words(part) for part in get_args(kind) if part is not NoneType))
     plain = {bool: "true or false", int: "integer", float: "number", str: "text", dict: "table", tuple: "list"}

@@ -169,7 +169,7 @@ def shared_noise_drawn_by_one_host():
         masks = party.random(size)
         part = np.zeros(size, dtype=np.uint64) if party.index == 2 else masks.first
         if party.index == 0:
-            part = draw_plainly(recipe, (size,), np.random.default_rng()).view(np.uint64) - masks.second
+            part = draw_plainly(recipe.recipe, (size,), np.random.default_rng()).view(np.uint64) - masks.second
         return party.complete(part)
 
     with mock.patch("parley.audit.served.one_host.draw", alone):

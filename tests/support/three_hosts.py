@@ -6,10 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from parley.privacy.mechanisms.shared_noise import Recipe
+from parley.privacy.mechanisms.tabled_recipe import AliasTable, TabledRecipe
 from parley.privacy.sharing.party import Channel, Party, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream, Replicated
-from parley.privacy.sharing.secret_noise import doubling_chains
 
 T = TypeVar("T")
 Keys = tuple[bytes, bytes, bytes]
@@ -35,14 +34,14 @@ class Recorded:
         return payload
 
 
-def parties(keys: Keys) -> tuple[list[Party], list[Recorded]]:
+def parties(keys: Keys, kind: type[Party] = Party) -> tuple[list[Party], list[Recorded]]:
     channels = [Recorded(w) for w in wires(timeout=20)]
-    return [Party(c, (keys[c.index], keys[(c.index + 1) % 3])) for c in channels], channels
+    return [kind(c, (keys[c.index], keys[(c.index + 1) % 3])) for c in channels], channels
 
 
-def all_three(keys: Keys, task: Callable[[Party], T]) -> tuple[T, ...]:
+def all_three(keys: Keys, task: Callable[[Party], T], kind: type[Party] = Party) -> tuple[T, ...]:
     ends = wires(timeout=20)
-    hosts = [Party(c, (keys[c.index], keys[(c.index + 1) % 3])) for c in ends]
+    hosts = [kind(c, (keys[c.index], keys[(c.index + 1) % 3])) for c in ends]
     return run_in_threads(*[lambda h=h: task(h) for h in hosts], wires=ends)
 
 
@@ -74,34 +73,40 @@ def planes_of(bits: np.ndarray) -> np.ndarray:
 
 
 def number(bits: np.ndarray) -> np.ndarray:
-    """Digits [digits, size], most significant first, as words."""
+    """Digits [digits, size], lowest first, as words."""
     value = np.zeros(bits.shape[1], dtype=np.uint64)
-    for digit in bits:
+    for digit in bits[::-1]:
         value = value * np.uint64(2) + digit
     return value
 
 
-def with_all_keys(recipe: Recipe, keys: Keys, size: int) -> list[int]:
-    """The noise that hosts with these keys draw first, by the recipe's definition: what two hosts can do together."""
-    singles = [(t, w) for t, w in recipe.singles if 0 < t < 2**64]
-    chains = doubling_chains(recipe.fair)
-    rows = 64 * (len(singles) + bool(recipe.ladder)) + bool(recipe.ladder)
-    streams = [Keystream(k, 1).words(rows + sum(length for _, length in chains), -(-size // 64)) for k in keys]
-    secret = bits_of(streams[0] ^ streams[1] ^ streams[2], size)
-    total = [recipe.offset + sum(w for t, w in recipe.singles if t == 2**64)] * size
-    for k, (threshold, weight) in enumerate(singles):
-        word = number(secret[64 * k : 64 * k + 64])
-        total = [x + weight * (int(r) < threshold) for x, r in zip(total, word, strict=True)]
-    if recipe.ladder:
-        word, sign = number(secret[rows - 65 : rows - 1]), secret[rows - 1]
-        steps = [sum(int(r) < t for t in recipe.ladder) for r in word]
-        total = [x + recipe.step * (-n if s else n) for x, n, s in zip(total, steps, sign, strict=True)]
-    u, c = bits_of(streams[0] ^ streams[1], size), bits_of(streams[2], size)
-    for weight, length in chains:
-        drawn = [
-            (int(a) + int(b)) % 2**length
-            for a, b in zip(number(u[rows : rows + length]), number(c[rows : rows + length]), strict=True)
-        ]
-        total = [x + weight * n for x, n in zip(total, drawn, strict=True)]
-        rows += length
+def numbers_of(recipe: TabledRecipe, bits: np.ndarray) -> np.ndarray:
+    """The numbers that random bits [planes, size] stand for, by the recipe's definition."""
+    exponent = recipe.recipe.top.bit_length() - 1
+
+    def drawn(table: AliasTable, start: int) -> np.ndarray:
+        place = number(bits[start : start + 7]).astype(np.int64)
+        return table.numbers(place, number(bits[start + 7 : start + 71][::-1]))
+
+    at = 71 * (1 + len(recipe.digits))
+    sign = 1 - 2 * bits[at].astype(np.int64)
+    total = recipe.recipe.offset + (sign * drawn(recipe.top, 0) << exponent)
+    for k, each in enumerate(recipe.digits, start=1):
+        digits = drawn(each.table, 71 * k) << each.exponent
+        total += -digits if each.subtracted else digits
+    for k in range(recipe.uniforms):
+        start = at + 1 + k * exponent
+        total += number(bits[start : start + exponent]).astype(np.int64)
     return total
+
+
+def planes_drawn(recipe: TabledRecipe) -> int:
+    """How many random bits a number takes."""
+    return 71 * (1 + len(recipe.digits)) + 1 + recipe.uniforms * (recipe.recipe.top.bit_length() - 1)
+
+
+def with_all_keys(recipe: TabledRecipe, keys: Keys, size: int) -> list[int]:
+    """The noise that hosts with these keys draw first, by the recipe's definition: what two hosts can do together."""
+    words = -(-size // 64)
+    streams = [Keystream(key, 1).words(64 + planes_drawn(recipe), words)[64:] for key in keys]  # masks come first
+    return [int(x) for x in numbers_of(recipe, bits_of(streams[0] ^ streams[1] ^ streams[2], size))]

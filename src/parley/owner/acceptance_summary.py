@@ -132,6 +132,12 @@ def _noisy(agreement: Agreement) -> str:
     return f"You send {_answers(agreement)}, with {terms.privacy.mechanism} noise.{scored} You send nothing else."
 
 
+CHECKED_ANSWERS = (
+    "The hosts check on the shares that each answer keeps its bounds. They learn yes or no about each owner, and leave "
+    "out an owner whose answer does not."
+)
+
+
 def _shared(agreement: Agreement) -> list[str]:
     """Return what leaves where hosts draw one noise for all, and who could read it."""
     terms = agreement.setup.terms
@@ -152,6 +158,7 @@ def _shared(agreement: Agreement) -> list[str]:
         f"shares, and send {received} of the shares to each host. You send nothing else.",
         f"The hosts are {host_names(terms)}. One host alone learns nothing about your exact sum. "
         f"{'The two hosts' if two else 'Any two hosts'} together can read your exact sum.",
+        *([CHECKED_ANSWERS] if terms.privacy.check_answers else []),
         f"The learner receives the sum over all owners with {noise}"
         + (f" The score has laplace noise for ε = {number(terms.score_epsilon, side='above')}." if scored else ""),
     ]

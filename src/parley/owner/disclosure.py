@@ -327,6 +327,11 @@ def leakage_words(found: Leakage, terms: Terms, unit: str) -> str:
 def hosts_condition(terms: Terms) -> str:
     """Say what the promise demands of the hosts."""
     hosts = ", ".join(host.name for host in terms.hosts)
+    if terms.noise.hosts > TWO_HOSTS.hosts and terms.privacy.hosts_may_cheat:
+        return (
+            f"The promise holds as long as no two of the hosts {hosts} act together, even if one of them departs from "
+            "the protocol."
+        )
     if terms.noise.hosts > TWO_HOSTS.hosts:
         return (
             f"The promise holds as long as no two of the hosts {hosts} act together and all hosts follow the protocol."

@@ -78,6 +78,8 @@ KEY_NOTES: Mapping[str, str] = {
     "privacy.noise": "shared: three hosts draw noise that no host knows, for all owners; or two hosts each add a full "
     "noise",
     "privacy.draw": "together: two hosts draw one noise that neither knows; both must follow the protocol",
+    "privacy.hosts_may_cheat": "true: three hosts verify each other's computation; one of them may do anything",
+    "privacy.check_answers": "true: three hosts leave out an owner whose answer exceeds its bounds",
     "aggregation.rule": "how answers are combined; all rules except the mean tolerate lying owners and cost more noise",
     "aggregation.byzantine": "how many owners may lie",
     "aggregation.spread": "largest distance between honest owners' answers without noise; owners beyond this distance "

@@ -151,6 +151,9 @@ def check_hosts(terms: CheckableTerms) -> None:
         raise ValueError("hosts|allowed only with privacy.noise = 'shared'")
     if terms.noise.paired and len(names) == NOISES[SHARED_NOISE].hosts:
         raise ValueError("privacy.draw|allowed only with two hosts; three hosts always draw the noise together")
+    for key in ("hosts_may_cheat", "check_answers"):
+        if getattr(terms.privacy, key) and len(names) != NOISES[SHARED_NOISE].hosts:
+            raise ValueError(f"privacy.{key}|allowed only with three hosts: two hosts cannot check each other")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:
         raise ValueError(
             f"hosts|privacy.noise = 'shared' needs the names of 2 or 3 different hosts; found {len(names)}. Three "

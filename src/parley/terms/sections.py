@@ -160,12 +160,17 @@ class Privacy(Section):
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNERS_NOISE
     draw: Literal["together"] | None = None  # None: of two hosts each adds a whole noise of its own
+    hosts_may_cheat: Literal[True] | None = None  # one of three hosts may do anything
+    check_answers: Literal[True] | None = None  # three hosts check that owners' answers keep their bounds
     unit: Literal["record", "owner"] = RECORD_UNIT
 
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """Drop a `clip_norm` that is the mechanism's own, so that the hash is the same without it."""
+        """Drop a `clip_norm` that is the mechanism's own and switches that are off: the hash is the same without."""
+        if isinstance(content, dict):
+            off = [key for key in ("hosts_may_cheat", "check_answers") if content.get(key) is False]
+            content = {key: value for key, value in content.items() if key not in off}
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
         facts = find_by_name(ALL_MECHANISMS, content.get("mechanism", "laplace"))
@@ -183,6 +188,9 @@ class Privacy(Section):
             )
         if self.draw is not None and self.noise != SHARED_NOISE:
             raise ValueError("draw|allowed only with noise = 'shared' and two hosts")
+        for key in ("hosts_may_cheat", "check_answers"):
+            if getattr(self, key) and self.noise != SHARED_NOISE:
+                raise ValueError(f"{key}|allowed only with noise = 'shared' and three hosts")
         if approximate and not self.delta > 0:
             raise ValueError(
                 f"delta|expected a number above 0 (such as 1e-6), because {noise} noise has no guarantee without "

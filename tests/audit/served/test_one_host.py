@@ -46,7 +46,7 @@ def test_noise_that_one_host_draws_is_caught(host, monkeypatch):
     def alone(party, recipe, size):
         own = np.zeros(size, dtype=np.uint64)
         if party.index == host:
-            own = draw_plainly(recipe, (size,), np.random.default_rng(0)).view(np.uint64)
+            own = draw_plainly(recipe.recipe, (size,), np.random.default_rng(0)).view(np.uint64)
         return party.complete(own + party.zero_words(size))
 
     monkeypatch.setattr(one_host, "draw", alone)

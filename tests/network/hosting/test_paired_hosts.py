@@ -24,8 +24,8 @@ from parley.network.hosting.proposal import HostAssignment, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.owner.disclosure import role_warnings
-from parley.privacy.mechanisms.paired_recipe import paired_recipe
 from parley.privacy.mechanisms.shared_noise import Law
+from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
 from parley.privacy.sharing import pair as pair_module
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
@@ -71,7 +71,7 @@ def test_the_opened_sum_carries_one_noise(paired, law):
     hosts = paired(shape=Shape(law, 6, 6_000))
     deliver(hosts)
     noise = total(hosts.open(1, CONTENT)) - sum(VALUES.values())
-    recipe = paired_recipe(law, 6).recipe
+    recipe = tabled_recipe(law, 6).recipe
     due = recipe.variance + recipe.low_variance
     assert due < 1.025 * recipe.variance
     assert abs(noise.var() / due - 1) < 6 * np.sqrt(5 / noise.size)
@@ -164,7 +164,7 @@ def test_studies_carry_the_noise_that_hosts_would_add(mechanism):
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_either_host_with_the_learner_faces_one_whole_noise(mechanism, monkeypatch):
-    monkeypatch.setattr(one_host, "BATCH_COORDINATES", 2**11)
+    monkeypatch.setattr(one_host, "BATCH_ANSWERS", 2**11)
     terms = together(horizon=1).changed(privacy={"mechanism": mechanism})
     for verdict in audit_hosts(terms, 2**12, seed=1):
         assert verdict.holds
@@ -174,7 +174,7 @@ def test_either_host_with_the_learner_faces_one_whole_noise(mechanism, monkeypat
 
 
 def test_a_mask_that_is_left_out_is_caught(monkeypatch):
-    monkeypatch.setattr(one_host, "BATCH_COORDINATES", 2**11)
+    monkeypatch.setattr(one_host, "BATCH_ANSWERS", 2**11)
     zeros = lambda self, words: (np.zeros(words, dtype=np.uint64),) * 3  # noqa: E731
     monkeypatch.setattr(pair_module.Pair, "_triples", zeros)
     monkeypatch.setattr("parley.privacy.sharing.oblivious.hash_rows", np.zeros_like)

@@ -2,11 +2,8 @@ import numpy as np
 import pytest
 from three_hosts import all_three, bits_of, joined, make_keys, planes_of, split
 
-from parley.errors import SettingError
-from parley.privacy.sharing.circuits import Builder, Circuit, Output, below, carry, evaluate
-from parley.privacy.sharing.secret_noise import sum_weighted_bits, unpack_bits, weighted_sum
-
-EDGES = [0, 1, 2, 3, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 2**64]
+from parley.privacy.sharing import conversion
+from parley.privacy.sharing.circuits import Builder, Circuit, Output, add_columns, carry, evaluate
 
 
 def run(circuit: Circuit, bits: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -35,42 +32,6 @@ def test_conjunction_and_parity() -> None:
     np.testing.assert_array_equal(run(make.build(outputs), bits), expected)
 
 
-@pytest.mark.parametrize("length", [2, 4, 6])
-def test_every_word_and_threshold(length: int) -> None:
-    words = list(range(2**length))
-    make = Builder(length)
-    circuit = make.build([below(make, range(length), t) for t in range(2**length + 1)])
-    np.testing.assert_array_equal(
-        run(circuit, digits(words, length)), [[w < t for w in words] for t in range(2**length + 1)]
-    )
-
-
-def test_long_words_and_edges() -> None:
-    rng = np.random.default_rng(2)
-    thresholds = (
-        EDGES
-        + [int(t) for t in rng.integers(0, 2**64, size=20, dtype=np.uint64)]
-        + [0xFF << 32, 1 << 40, (1 << 40) - 1]
-    )
-    near = [w for t in thresholds for w in (t - 1, t, t + 1) if 0 <= w < 2**64]
-    words = near + [int(w) for w in rng.integers(0, 2**64, size=300, dtype=np.uint64)]
-    make = Builder(64)
-    circuit = make.build([below(make, range(64), t) for t in thresholds])
-    assert len(circuit.rounds) - 1 == 6
-    np.testing.assert_array_equal(run(circuit, digits(words, 64)), [[w < t for w in words] for t in thresholds])
-
-
-def test_a_comparison_alone_takes_at_most_89_gates() -> None:
-    for threshold in [0x5555555555555555, 0x0123456789ABCDEF, 2**63 + 1]:
-        make = Builder(64)
-        assert make.build([below(make, range(64), threshold)]).gates <= 89
-
-
-def test_threshold_beyond_the_word_is_refused() -> None:
-    with pytest.raises(SettingError, match="threshold"):
-        below(Builder(64), range(64), 2**64 + 1)
-
-
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
 def test_every_carry(length: int) -> None:
     pairs = [(a, b) for a in range(2**length) for b in range(2**length)]
@@ -92,15 +53,49 @@ def test_long_carries() -> None:
     np.testing.assert_array_equal(run(circuit, np.concatenate([digits(a, 48), digits(b, 48)]))[0], expected)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 300])
-def test_weighted_sum_of_shared_bits(count: int) -> None:
-    rng = np.random.default_rng(count)
-    bits = rng.integers(0, 2, size=(count, 130), dtype=np.uint64)
-    weights = np.array([(-5) % 2**64, 2**63, 1, 12][:count] + [7] * (count - 4), dtype=np.uint64)
-    shares = split(planes_of(bits), rng, xor=True)
-    first, second, third = all_three(
-        make_keys(count), lambda host: weighted_sum(host, shares[host.index], weights, 130)
+@pytest.mark.parametrize("heights", [[1], [2, 2], [3, 0, 1], [5, 4, 3, 2, 1, 0], [17] * 9, [0, 2, 0, 3]])
+def test_columns_add_up(heights: list[int]) -> None:
+    rng = np.random.default_rng(sum(heights))
+    bits = rng.integers(0, 2, size=(sum(heights), 500), dtype=np.uint64)
+    starts = np.cumsum([0, *heights])
+    make = Builder(sum(heights))
+    columns = [range(starts[k], starts[k + 1]) for k in range(len(heights))]
+    outputs = [Output(() if wire is None else (wire,)) for wire in add_columns(make, columns)]
+    expected = sum(int(2**k) * bits[starts[k] : starts[k + 1]].sum(axis=0) for k in range(len(heights)))
+    got = run(make.build(outputs), bits)
+    np.testing.assert_array_equal(
+        sum(np.uint64(2**k) * digit for k, digit in enumerate(got)), expected % np.uint64(2 ** len(heights))
     )
-    expected = [sum(int(w) * int(b) for w, b in zip(weights, column, strict=True)) % 2**64 for column in bits.T]
-    assert [int(x) for x in first + second + third] == expected
-    assert [int(x) for x in sum_weighted_bits(unpack_bits(planes_of(bits), 130), weights)] == expected
+
+
+def test_long_sums_take_few_rounds() -> None:
+    make = Builder(192)
+    outputs = add_columns(make, [range(k, 192, 64) for k in range(64)])
+    circuit = make.build([Output((wire,)) for wire in outputs if wire is not None])
+    assert len(circuit.rounds) - 1 <= 13
+    assert circuit.gates <= 300
+    rng = np.random.default_rng(4)
+    words = rng.integers(0, 2**64, size=(3, 200), dtype=np.uint64)
+    words[:, :3] = [[2**64 - 1, 0, 1], [2**64 - 1, 2**63, 2**64 - 1], [2**64 - 1, 2**63, 0]]
+    got = run(circuit, _digits(words))
+    np.testing.assert_array_equal(sum(np.uint64(2**k) * digit for k, digit in enumerate(got)), words.sum(axis=0))
+
+
+def _digits(words: np.ndarray) -> np.ndarray:
+    return np.concatenate([[row >> np.uint64(k) & np.uint64(1) for k in range(64)] for row in words])
+
+
+def test_all_of() -> None:
+    bits = np.array([[n >> k & 1 for n in range(32)] for k in range(5)], dtype=np.uint64)
+    make = Builder(5)
+    np.testing.assert_array_equal(run(make.build([Output((make.all_of(range(5)),))]), bits)[0], np.arange(32) == 31)
+
+
+@pytest.mark.parametrize("size", [1, 64, 100])
+def test_numbers_and_their_planes(size: int) -> None:
+    words = np.random.default_rng(size).integers(0, 2**64, size=size, dtype=np.uint64)
+    planes = conversion.planes_of(words)
+    np.testing.assert_array_equal(
+        planes, planes_of(np.array([words >> np.uint64(k) & np.uint64(1) for k in range(64)]))
+    )
+    np.testing.assert_array_equal(conversion.words_of(planes, size), words)

@@ -12,14 +12,15 @@ import pytest
 from scipy.stats import chi2
 
 from parley.errors import ExchangeError
-from parley.privacy.mechanisms import paired_recipe as recipes
 from parley.privacy.mechanisms import shared_noise
+from parley.privacy.mechanisms import tabled_recipe as tabled_recipes
 from parley.privacy.mechanisms.exact_samplers import SeededWords
-from parley.privacy.mechanisms.paired_recipe import INDEX_BITS, PLACES, PairedRecipe, paired_recipe
 from parley.privacy.mechanisms.shared_noise import Law, discrete_gaussian, draw_low_plainly
+from parley.privacy.mechanisms.tabled_recipe import PLACE_BITS, PLACES, AliasTable, TabledRecipe, tabled_recipe
 from parley.privacy.sharing import oblivious, paired_noise
 from parley.privacy.sharing import pair as pair_module
 from parley.privacy.sharing.circuits import run_circuit
+from parley.privacy.sharing.conversion import unpack_bits
 from parley.privacy.sharing.oblivious import (
     BASE_BYTES,
     BaseTransfers,
@@ -34,10 +35,9 @@ from parley.privacy.sharing.pair import Pair, agree_pair
 from parley.privacy.sharing.paired_noise import INPUTS, draw_paired, make_paired_plan
 from parley.privacy.sharing.party import Counted, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream
-from parley.privacy.sharing.secret_noise import unpack_bits
 
-LAWS = [paired_recipe(Law.LAPLACE, 3), paired_recipe(Law.GAUSSIAN, 3)]
-WIDE = [paired_recipe(law, exponent) for law in Law for exponent in (3, 12, 48)]
+LAWS = [tabled_recipe(Law.LAPLACE, 3), tabled_recipe(Law.GAUSSIAN, 3)]
+WIDE = [tabled_recipe(law, exponent) for law in Law for exponent in (3, 12, 48)]
 
 
 def seeded_bytes(seed):
@@ -76,18 +76,18 @@ def in_the_clear(seeds, recipe, size):
         words = -(-count // 64)
         inputs = streams[0].words(INPUTS, words) ^ streams[1].words(INPUTS, words)
         for index, stream in enumerate(streams):  # what triples and choices use up
-            stream.words(plan.circuit.gates * words + (2 * INDEX_BITS * words if index else 0))
+            stream.words(plan.circuit.gates * words + (2 * PLACE_BITS * words if index else 0))
         bits = unpack_bits(inputs, count).astype(np.uint64)
-        place = sum(bits[k] << np.uint64(k) for k in range(INDEX_BITS)).astype(np.int64)
+        place = sum(bits[k] << np.uint64(k) for k in range(PLACE_BITS)).astype(np.int64)
         word = np.zeros(count, dtype=np.uint64)
-        for k in range(INDEX_BITS, INPUTS - 1):
+        for k in range(PLACE_BITS, INPUTS - 1):
             word = word << np.uint64(1) | bits[k]
         sign = 1 - 2 * bits[-1].astype(np.int64)
-        numbers.append(recipe.recipe.top * sign * recipe.magnitudes(place, word))
+        numbers.append(recipe.recipe.top * sign * recipe.top.numbers(place, word))
     return total + np.concatenate(numbers)
 
 
-def law_of(recipe: PairedRecipe):
+def law_of(recipe: TabledRecipe):
     """(the smallest number, the probabilities from there on) of a number with one low part, in closed form."""
     if recipe.recipe.law == Law.LAPLACE:
         q = np.exp(-1 / recipe.recipe.scale)
@@ -101,7 +101,7 @@ def law_of(recipe: PairedRecipe):
     return -92 * step - 7 * (step - 1), law
 
 
-def low_law(recipe: PairedRecipe):
+def low_law(recipe: TabledRecipe):
     """The same of a low part: of 14 uniform numbers, or of the low digits of two geometric ones."""
     top = recipe.recipe.top
     if recipe.recipe.law == Law.GAUSSIAN:
@@ -138,7 +138,7 @@ def whole_law(recipe):
 def test_a_million_draws_in_the_clear_have_the_law(recipe):
     rng = np.random.default_rng(0)
     place, word = rng.integers(0, PLACES, 10**6), rng.integers(0, 2**64, 10**6, dtype=np.uint64)
-    drawn = recipe.recipe.top * rng.choice([-1, 1], 10**6) * recipe.magnitudes(place, word)
+    drawn = recipe.recipe.top * rng.choice([-1, 1], 10**6) * recipe.top.numbers(place, word)
     one_low = drawn + recipe.draw_low(10**6, SeededWords(b"low"))
     assert p_value(one_low, *law_of(recipe)) > 1e-3
     low = draw_low_plainly(recipe.recipe, (10**6,), rng)
@@ -161,8 +161,8 @@ def test_draws_through_the_protocol_have_the_law(recipe):
 def test_wrong_tables_are_told():
     recipe = LAWS[0]
     for mutant in (
-        dataclasses.replace(recipe, thresholds=(0,) * PLACES),
-        dataclasses.replace(recipe, aliases=(0,) * PLACES),
+        dataclasses.replace(recipe, top=AliasTable((0,) * PLACES, recipe.top.aliases)),
+        dataclasses.replace(recipe, top=AliasTable(recipe.top.thresholds, (0,) * PLACES)),
         dataclasses.replace(recipe, recipe=dataclasses.replace(recipe.recipe, exponent=2)),
     ):
         assert p_value(opened(mutant, 20_000), *whole_law(recipe)) < 1e-6
@@ -177,8 +177,9 @@ def test_the_protocol_computes_the_definition(recipe):
 
 def test_the_table_is_exact():
     """Every chance, added up in whole numbers, is the law's to 2^-70."""
-    for chances in (recipes._gaussian_chances(), recipes._laplace_chances()):
-        thresholds, aliases = recipes.alias_table(chances)
+    for chances in (tabled_recipes._gaussian_chances(), tabled_recipes._laplace_chances()):
+        made = AliasTable.from_chances(chances)
+        thresholds, aliases = made.thresholds, made.aliases
         found = [0] * PLACES
         for place, (threshold, alias) in enumerate(zip(thresholds, aliases, strict=True)):
             found[place] += threshold
@@ -468,7 +469,7 @@ def test_no_word_and_no_row_is_used_twice(monkeypatch):
         sum(end - start for host, about, start, end in stretches if host == each and (host, about) in own)
         for each in rows
     )
-    assert spent == [words * (INPUTS + gates), words * (INPUTS + gates + 2 * INDEX_BITS)]
+    assert spent == [words * (INPUTS + gates), words * (INPUTS + gates + 2 * PLACE_BITS)]
 
 
 def private(stretches):
@@ -496,11 +497,11 @@ def test_streams_that_begin_again_are_told(monkeypatch):
 
 @pytest.mark.parametrize("digits", [6, 12])
 def test_tables_do_not_depend_on_the_precision_of_the_callers_decimals(digits):
-    made = [paired_recipe(law, 9) for law in Law]
-    for cached in (paired_recipe, shared_noise.laplace_recipe, shared_noise.gaussian_recipe, discrete_gaussian):
+    made = [tabled_recipe(law, 9) for law in Law]
+    for cached in (tabled_recipe, shared_noise.laplace_recipe, shared_noise.gaussian_recipe, discrete_gaussian):
         cached.cache_clear()
     with decimal.localcontext(prec=digits):
-        assert [paired_recipe(law, 9) for law in Law] == made
+        assert [tabled_recipe(law, 9) for law in Law] == made
 
 
 def test_base_transfers_and_the_extension_give_the_chosen_string():
@@ -577,8 +578,8 @@ def test_the_circuit_is_small_and_no_message_is_too_long():
     depths = {len(make_paired_plan(recipe).circuit.rounds) for recipe in WIDE}
     assert max(depths) <= 13
     lanes = paired_noise.BATCH_COORDINATES // 64
-    assert 128 * 8 * max(pair_module.PIECE_WORDS, 2 * INDEX_BITS * lanes) < 1 << 22  # columns of transfers
-    assert 8 * 64 * 2 * INDEX_BITS * lanes < 1 << 22  # what is sent for sums
+    assert 128 * 8 * max(pair_module.PIECE_WORDS, 2 * PLACE_BITS * lanes) < 1 << 22  # columns of transfers
+    assert 8 * 64 * 2 * PLACE_BITS * lanes < 1 << 22  # what is sent for sums
     widest = max(step.left.size for recipe in WIDE for step in make_paired_plan(recipe).circuit.rounds)
     assert 2 * 8 * widest * lanes < 1 << 22
     assert all(a < b for a, b in pairwise(sorted(recipe.recipe.distance for recipe in WIDE)) if a != b)

@@ -1,54 +1,26 @@
 """The noise has the recipe's law, and no host can tell."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from three_hosts import all_three, joined, make_keys, parties, with_all_keys
+from three_hosts import all_three, joined, make_keys, numbers_of, parties, planes_drawn, with_all_keys
 
 from parley.errors import ExchangeError, SettingError
-from parley.privacy.mechanisms.shared_noise import Recipe, make_recipe
-from parley.privacy.sharing import secret_noise
+from parley.privacy.mechanisms.shared_noise import Law
+from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
+from parley.privacy.sharing import conversion, secret_noise
 from parley.privacy.sharing.party import Party, run_in_threads
 from parley.privacy.sharing.ring import Replicated
-from parley.privacy.sharing.secret_noise import draw, make_plan
+from parley.privacy.sharing.secret_noise import draw, make_noise_plan
 
-LAPLACE, GAUSSIAN = make_recipe("laplace", 3), make_recipe("gaussian", 3)
-
-ODD = Recipe(
-    law="laplace",
-    exponent=1,
-    singles=(
-        (0, 7),
-        (2**64, -1000),
-        (1, 3),
-        (2**64 - 1, 5),
-        (2**63, -11),
-        (2**63 - 1, 2**40),
-        (3 << 62, 13),
-        (0x0123456789ABCDEF, 1),
-    ),
-    ladder=(2**64, 2**63, 2**63, 0, 2**62, 3 << 60, 1),
-    step=17,
-    fair=(1, 2, 4, 1, 3, 3, 6, 2**20, 4, -2, -4),
-    offset=-12345,
-    scale=1.0,
-    variance=1.0,
-    distance=0.0,
-)
+LAPLACE, GAUSSIAN = tabled_recipe("laplace", 3), tabled_recipe("gaussian", 3)
 
 
-@pytest.fixture
-def _fresh_plans() -> Iterator[None]:
-    make_plan.cache_clear()
-    yield
-    make_plan.cache_clear()
-
-
-def opened(recipe: Recipe, size: int, seed: object) -> np.ndarray:
+def opened(recipe: TabledRecipe, size: int, seed: object) -> np.ndarray:
     return joined(all_three(make_keys(seed), lambda host: draw(host, recipe, size)), xor=False).view(np.int64)
 
 
@@ -87,48 +59,68 @@ def p_value(drawn: np.ndarray, law: tuple[int, np.ndarray]) -> float:
 @pytest.mark.parametrize(
     ("recipe", "law"), [(LAPLACE, laplace_law), (GAUSSIAN, gaussian_law)], ids=["laplace", "gaussian"]
 )
-def test_law_of_many_draws(recipe: Recipe, law: Callable[[], tuple[int, np.ndarray]]) -> None:
-    drawn = opened(recipe, 400_000, "law")
+def test_law_of_a_million_numbers_in_the_clear(recipe: TabledRecipe, law: Callable[[], tuple[int, np.ndarray]]) -> None:
+    drawn = in_the_clear(recipe, 10**6)
     assert p_value(drawn, law()) > 0.001
-    assert abs(np.mean(drawn.astype(float) ** 2) / recipe.variance - 1) < 6 * np.sqrt(5 / drawn.size)
+    assert abs(np.mean(drawn.astype(float) ** 2) / recipe.recipe.variance - 1) < 6 * np.sqrt(5 / drawn.size)
 
 
+@pytest.mark.parametrize("recipe", [tabled_recipe(law, exponent) for law in Law for exponent in (3, 12, 48)])
+def test_the_circuit_gives_the_numbers_of_the_definition(recipe: TabledRecipe) -> None:
+    """Drawn by the protocol from the same random words: bit for bit the same, and what two hosts together know."""
+    size = 20_000 if recipe.recipe.exponent == 3 else 130
+    drawn = opened(recipe, size, "two")
+    assert list(drawn[:4096]) == with_all_keys(recipe, make_keys("two"), min(size, 4096))
+
+
+def in_the_clear(recipe: TabledRecipe, size: int) -> np.ndarray:
+    """Numbers by the definition, from a generator's random bits."""
+    rng = np.random.default_rng(7)
+    return np.concatenate(
+        [
+            numbers_of(recipe, rng.integers(0, 2, size=(planes_drawn(recipe), 20_000), dtype=np.uint64))
+            for _ in range(size // 20_000)
+        ]
+    )
+
+
+def changed_table(recipe: TabledRecipe, **changes: object) -> TabledRecipe:
+    return dataclasses.replace(recipe, top=dataclasses.replace(recipe.top, **changes))
+
+
+FIRST_DIGITS = LAPLACE.digits[0]
 MUTANTS = {
-    "no sign": dataclasses.replace(LAPLACE, singles=tuple((t, abs(w)) for t, w in LAPLACE.singles)),
-    "a weight doubled": dataclasses.replace(LAPLACE, singles=((LAPLACE.singles[0][0], 2), *LAPLACE.singles[1:])),
-    "a threshold of the wrong digit": dataclasses.replace(
-        LAPLACE, singles=(*LAPLACE.singles[:3], (LAPLACE.singles[4][0], 8), *LAPLACE.singles[4:])
+    "no alias": changed_table(GAUSSIAN, thresholds=(2**64 - 1,) * 128),
+    "aliases of 0": changed_table(LAPLACE, aliases=(0,) * 128),
+    "a low part less": dataclasses.replace(LAPLACE, digits=LAPLACE.digits[:1]),
+    "no minus": dataclasses.replace(LAPLACE, digits=(FIRST_DIGITS, FIRST_DIGITS)),
+    "a digit too high": dataclasses.replace(
+        LAPLACE, digits=(dataclasses.replace(FIRST_DIGITS, exponent=1), LAPLACE.digits[1])
     ),
-    "half the step": dataclasses.replace(GAUSSIAN, step=4),
-    "no fair bits of weight 1": dataclasses.replace(GAUSSIAN, fair=tuple(w for w in GAUSSIAN.fair if w > 1)),
-    "a rung less": dataclasses.replace(GAUSSIAN, ladder=GAUSSIAN.ladder[1:]),
+    "half the step": dataclasses.replace(GAUSSIAN, recipe=dataclasses.replace(GAUSSIAN.recipe, step=4)),
+    "another offset": dataclasses.replace(GAUSSIAN, recipe=dataclasses.replace(GAUSSIAN.recipe, offset=-60)),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_wrong_recipes_are_told(name: str) -> None:
     mutant = MUTANTS[name]
-    assert p_value(opened(mutant, 30_000, "law"), laplace_law() if mutant.law == "laplace" else gaussian_law()) < 1e-6
-
-
-@pytest.mark.usefixtures("_fresh_plans")
-def test_a_ladder_without_sign_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = secret_noise._signed_ladder
-    monkeypatch.setattr(
-        secret_noise,
-        "_signed_ladder",
-        lambda *a: [(dataclasses.replace(o, wires=o.wires[1:]), w) for o, w in whole(*a)[1:]],
+    assert (
+        p_value(opened(mutant, 30_000, "law"), laplace_law() if mutant.recipe.law == Law.LAPLACE else gaussian_law())
+        < 1e-6
     )
+
+
+def test_a_number_without_sign_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_noise_plan.cache_clear()
+
+    def plain(builder, columns, magnitude, sign, exponent):
+        secret_noise._add(columns, magnitude, exponent)
+        return 0
+
+    monkeypatch.setattr(secret_noise, "_add_signed", plain)
     assert p_value(opened(GAUSSIAN, 20_000, "law"), gaussian_law()) < 1e-6
-
-
-@pytest.mark.parametrize(
-    "recipe", [ODD, make_recipe("laplace", 24), make_recipe("gaussian", 12), make_recipe("gaussian", 48)]
-)
-def test_two_hosts_together_know_the_noise(recipe: Recipe) -> None:
-    """The limit of the guarantee, and the protocol's arithmetic against the recipe's definition."""
-    host_0, host_1 = make_keys("two")[:2], make_keys("two")[1:]
-    assert list(opened(recipe, 130, "two")) == with_all_keys(recipe, (host_0[0], host_1[0], host_1[1]), 130)
+    make_noise_plan.cache_clear()
 
 
 def test_batches_are_drawn_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +134,9 @@ def test_batches_are_drawn_one_after_the_other(monkeypatch: pytest.MonkeyPatch) 
 RUNS, SIZE = 50, 128
 
 
-def views(recipe: Recipe, host: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noise [runs, size] and the bits that one host receives [runs, bits], its own two keys being the same in all
-    runs."""
+def views(recipe: TabledRecipe, host: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise [runs, size] and the bits that one host receives [runs, bits], its own two keys being the same
+    in all runs."""
     noise, received = [], []
     for run in range(RUNS):
         keys = list(make_keys("fixed"))
@@ -156,10 +148,10 @@ def views(recipe: Recipe, host: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(noise), np.unpackbits(np.array(received), axis=1)
 
 
-def full_variance(noise: np.ndarray, recipe: Recipe) -> bool:
+def full_variance(noise: np.ndarray, recipe: TabledRecipe) -> bool:
     """Of each coordinate over the runs: the mean square of its deviations, averaged over coordinates."""
     variance = noise.var(axis=0, ddof=1).mean()
-    return bool(abs(variance / recipe.variance - 1) < 5 * np.sqrt(6 / noise.size))
+    return bool(abs(variance / recipe.recipe.variance - 1) < 5 * np.sqrt(6 / noise.size))
 
 
 def uniform(bits: np.ndarray) -> bool:
@@ -176,8 +168,8 @@ def unrelated(noise: np.ndarray, bits: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("host", [0, 1, 2])
-@pytest.mark.parametrize("recipe", [make_recipe("laplace", 3), make_recipe("gaussian", 3)], ids=["laplace", "gaussian"])
-def test_one_host_knows_nothing(recipe: Recipe, host: int) -> None:
+@pytest.mark.parametrize("recipe", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_one_host_knows_nothing(recipe: TabledRecipe, host: int) -> None:
     noise, bits = views(recipe, host)
     assert full_variance(noise, recipe)
     assert uniform(bits)
@@ -192,40 +184,39 @@ def test_a_draw_without_one_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None
         return Replicated(none if self.index == 2 else drawn.first, none if self.index == 1 else drawn.second)
 
     monkeypatch.setattr(Party, "random", without_share_2)
-    noise, _ = views(make_recipe("laplace", 3), 0)
-    assert not full_variance(noise, make_recipe("laplace", 3))
+    noise, _ = views(LAPLACE, 0)
+    assert not full_variance(noise, LAPLACE)
 
 
-ONE = dataclasses.replace(ODD, singles=((2**63 + 5, 1),), ladder=(), fair=(), offset=0)
-
-
-@pytest.mark.parametrize("host", [0, 1, 2])
-def test_one_host_knows_nothing_of_one_bit(host: int) -> None:
-    noise, bits = views(ONE, host)
-    assert uniform(bits)
+def test_messages_without_masks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Party, "zero_bits", lambda self, *shape: np.zeros(shape, dtype=np.uint64))
+    noise, bits = views(LAPLACE, 1)
+    assert not uniform(bits)
     assert unrelated(noise, bits)
 
 
-@pytest.mark.parametrize(("host", "mask"), [(1, "zero_bits"), (2, "zero_words"), (1, "deal")])
-def test_messages_without_masks_are_told(monkeypatch: pytest.MonkeyPatch, host: int, mask: str) -> None:
-    honest = Party._words
+def test_what_two_hosts_are_shown_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum that hosts 0 and 2 are shown tells nothing of the noise, unless a mask is left out."""
+    honest = conversion.masked_inputs
 
-    def without_masks(self: Party, which: int, purpose: int, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape, dtype=np.uint64) if purpose == 3 else honest(self, which, purpose, shape)
+    def without_masks(party: Party, words: int) -> tuple[Replicated, Replicated]:
+        masks, planes = honest(party, words)
+        return masks.map(np.zeros_like), planes.map(np.zeros_like)
 
-    if mask == "deal":
-        monkeypatch.setattr(Party, "_words", without_masks)
-    else:
-        monkeypatch.setattr(Party, mask, lambda self, *shape: np.zeros(shape, dtype=np.uint64))
-    noise, bits = views(ONE, host)
-    assert not uniform(bits)
-    assert unrelated(noise, bits) == (mask != "zero_bits")  # those of the last gate tell the bit itself
+    for masked in (True, False):
+        if not masked:
+            monkeypatch.setattr(secret_noise, "masked_inputs", without_masks)
+        shares = all_three(make_keys("masks"), lambda host: draw(host, LAPLACE, 1000))
+        assert list(shares[0].first) == list(shares[2].second)
+        shown = np.abs(shares[0].first.view(np.int64).astype(float))
+        assert (np.median(shown) > 2.0**60) == masked
+        assert (shown.max() < 2.0**12) == (not masked)
 
 
 def test_hosts_with_different_sizes_stop() -> None:
     hosts, _ = parties(make_keys("sizes"))
     ends = [host._channel._channel for host in hosts]
-    with pytest.raises(ExchangeError, match="step"):
+    with pytest.raises(ExchangeError, match="message"):
         run_in_threads(*[lambda h=h: draw(h, LAPLACE, 200 if h.index else 100) for h in hosts], wires=ends)
     with pytest.raises(ExchangeError, match="new keys"):
         draw(hosts[0], LAPLACE, 100)
@@ -234,7 +225,7 @@ def test_hosts_with_different_sizes_stop() -> None:
 def test_a_draw_left_half_way_spends_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, _ = parties(make_keys("half"))
     ends = [host._channel._channel for host in hosts]
-    monkeypatch.setattr(secret_noise, "weighted_sum", lambda *_: bytearray(2**62))
+    monkeypatch.setattr(secret_noise, "unmask", lambda *_: bytearray(2**62))
     with pytest.raises(MemoryError):
         run_in_threads(*[lambda h=h: draw(h, LAPLACE, 100) for h in hosts], wires=ends)
     with pytest.raises(ExchangeError, match="new keys"):

@@ -1,9 +1,9 @@
 """What one host with the learner learns of an answer under shared noise; before the opening a host learns nothing.
 
-A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, its own
-part of the noise before it is shared, and what it receives. Its journal holds sums of these, and tags of shares under
-keys; these are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where
-they draw together, its share of the noise, its own low part, and what it receives. The learner has all openings.
+A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, a part of
+it that it makes by itself, and what it receives. Its journal holds sums of these, and tags of shares under keys; these
+are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where they draw
+together, its share of the noise, its own low part, and what it receives. The learner has all openings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, SeededWords, Words
-from parley.privacy.mechanisms.paired_recipe import PairedRecipe, paired_recipe
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
+from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
 from parley.privacy.sharing.pair import agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired
 from parley.privacy.sharing.party import (
@@ -38,11 +38,12 @@ from parley.privacy.sharing.party import (
     wires,
 )
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand_seed, last_share, to_bytes
-from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
+from parley.privacy.sharing.secret_noise import draw
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
+BATCH_ANSWERS = 1 << 14  # of one opening
 MAX_SUM_TERMS = 3  # numbers that a host knows and takes off what was opened, at most
 FALSE_ALARM = 1e-3  # that shares as they should be are called uneven, for all hosts together
 LABEL_BYTES = 8  # bytes before the words of a message
@@ -102,7 +103,7 @@ class WatchedChannel:
 
 
 class WatchedParty(Party):
-    """A host that remembers its own part of what is drawn, before that is shared."""
+    """A host that remembers a part of the noise that it makes by itself, if it does."""
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView) -> None:
         super().__init__(WatchedChannel(channel, view), keys)
@@ -174,17 +175,17 @@ def audit_hosts(
     if not isinstance(noise, SharedNoise) or not terms.noise.hosts:
         raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
-    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_COORDINATES)
+    rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_ANSWERS)
     opened = opened_once if terms.noise.hosts == HOST_COUNT else opened_by_two
     opened = opened_by_pair if terms.noise.paired else opened
-    runs = [opened(noise.recipe, int(noise.moved), BATCH_COORDINATES, rng) for _ in range(pieces)]
+    runs = [opened(noise.recipe, int(noise.moved), BATCH_ANSWERS, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
     verdicts = []
     for host in range(terms.noise.hosts):
         views = [(views[host], total) for views, total in runs]
         off, bound = _proved_by_view(views, delta, each)
-        uneven = min(1.0, pieces * min(view.uneven(BATCH_COORDINATES) for view, _ in views))
-        counted = (pieces - 1) * BATCH_COORDINATES // 2
+        uneven = min(1.0, pieces * min(view.uneven(BATCH_ANSWERS) for view, _ in views))
+        counted = (pieces - 1) * BATCH_ANSWERS // 2
         name = terms.hosts[host].name
         verdicts.append(HostVerdict(name, claimed, delta, bound, confidence, counted, uneven, off))
     return tuple(verdicts)
@@ -200,9 +201,8 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     for view, end in zip(views, ends, strict=True):
         host = view.host
         party = WatchedParty(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view)
-        tasks.append(
-            partial(_noisy_shares, party, view, recipe, Replicated(shares[host], shares[(host + 1) % HOST_COUNT]))
-        )
+        answer = Replicated(shares[host], shares[(host + 1) % HOST_COUNT])
+        tasks.append(partial(_noisy_shares, party, view, tabled_recipe(recipe.law, recipe.exponent), answer))
     totals = run_in_threads(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
 
@@ -225,7 +225,7 @@ def opened_by_pair(recipe: Recipe, moved: int, size: int, rng: np.random.Generat
     words, seeds, ends = _encode_halves(moved, size), (rng.bytes(KEY_BYTES),), wires(hosts=2)
     last, shape = last_share(words, seeds), Shape(recipe.law, recipe.exponent, size)
     views = [HostView(0, {"answer": expand_seed(seeds[0], size)}), HostView(1, {"answer": last})]
-    split = paired_recipe(recipe.law, recipe.exponent)
+    split = tabled_recipe(recipe.law, recipe.exponent)
     tasks = [
         partial(_paired_share, end, view, split, rng.bytes(KEY_BYTES), sent, shape)
         for end, view, sent in zip(ends, views, (seeds[0], to_bytes(last)), strict=True)
@@ -245,7 +245,7 @@ class OneNoise(Pool):
 
 
 def _paired_share(
-    channel: Channel, view: HostView, recipe: PairedRecipe, seed: bytes, sent: bytes, shape: Shape
+    channel: Channel, view: HostView, recipe: TabledRecipe, seed: bytes, sent: bytes, shape: Shape
 ) -> Opening:
     """Draw with the other host, and return this host's part of the sum as `PairedShares` makes it."""
     keys, low = SeededWords(seed + b"keys"), seed + b"low"
@@ -263,7 +263,7 @@ def _encode_halves(moved: int, size: int) -> Words:
     return np.where(np.arange(size) < size // 2, 0, moved).astype(np.int64).view(np.uint64)
 
 
-def _noisy_shares(party: Party, view: HostView, recipe: Recipe, answer: Replicated) -> Replicated:
+def _noisy_shares(party: Party, view: HostView, recipe: TabledRecipe, answer: Replicated) -> Replicated:
     noise = draw(party, recipe, len(answer.first))
     shares = {"answer": answer, "noise": noise}
     for name, held in shares.items():

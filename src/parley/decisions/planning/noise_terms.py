@@ -18,7 +18,8 @@ def each_owner_terms(terms: Terms) -> Terms:
     if not terms.noise.summed:
         return terms
     delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
-    return terms.changed(privacy={"noise": "each-owner", "draw": None, "delta": delta}, hosts=())
+    unshared = {"noise": "each-owner", "draw": None, "hosts_may_cheat": None, "check_answers": None}
+    return terms.changed(privacy={**unshared, "delta": delta}, hosts=())
 
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:

@@ -83,7 +83,7 @@ from parley.network.exchange.share_bundle import (
     to_words,
 )
 from parley.network.hosting.journal import Entry, Journal
-from parley.network.hosting.pool import Keys, Pool
+from parley.network.hosting.pool import Check, Keys, Pool
 from parley.network.hosting.proposal import (
     Held,
     HostAssignment,
@@ -203,7 +203,7 @@ class ReplicatedShares:
         """Return this host's two shares of the noisy sum, one after the other; the noise is used up."""
         total = self._pool.take(record.session, record.noise, shape, patience)
         for bundle in bundles:
-            total += self._shares(bundle)
+            total += self.shares(bundle)
         return to_bytes(total.first) + to_bytes(total.second)
 
     def opened(self, sums: bytes, record: str) -> tuple[Words, bytes]:
@@ -211,7 +211,8 @@ class ReplicatedShares:
         half = len(sums) // 2
         return to_words(sums[:half], half // 8), digest(to_words(sums[half:], half // 8))
 
-    def _shares(self, bundle: ShareBundle) -> Replicated:
+    def shares(self, bundle: ShareBundle) -> Replicated:
+        """Return this host's shares of one owner's answer."""
         size = bundle.shape.size
         first, second = (
             to_words(content, size) if number == MAX_HOSTS - 1 else expand_seed(content, size)
@@ -347,15 +348,35 @@ class Host:
             kept = [bundles[name] for name in record.names if name in bundles]
         if len(kept) < len(record.names):
             raise AbortedRound("a host no longer has the share bundles that it proposed")
+        left_out = self._beyond_bounds(record, kept, turn)
+        if left_out:
+            record = record.without(left_out, turn.quorum)
+            kept = [bundle for bundle in kept if bundle.owner not in left_out]
         sums = self.sharing.sums(record, kept, turn.shape, self._patience)
         with self._changed:
             entry = self._journal.agree(
-                self.assignment.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums
+                self.assignment.terms_hash,
+                number,
+                record.to_text(),
+                f"{record.session}/{record.noise}",
+                sums,
+                left_out,
             )
             for past in [each for each in self._bundles if each <= number]:
                 del self._bundles[past]
             self._changed.notify_all()
         return entry
+
+    def _beyond_bounds(self, record: Record, bundles: Sequence[ShareBundle], turn: Turn) -> list[str]:
+        """Return the owners whose answers exceed their bounds, found on the shares with the other hosts."""
+        if not self.assignment.checked or not isinstance(self.sharing, ReplicatedShares):
+            return []
+        check = Check(
+            [self.sharing.shares(bundle) for bundle in bundles], [turn.bounds[bundle.owner] for bundle in bundles]
+        )
+        key = record_digest(record.to_text())
+        kept = self.pool.find_kept(record.session, key, check, self._patience)
+        return [bundle.owner for bundle, keeps in zip(bundles, kept, strict=True) if not keeps]
 
     def _require_same(self, number: int, record: str) -> None:
         """Take step 3: refuse unless the others recorded the same."""

@@ -18,7 +18,7 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,7 @@ KEPT_SUM_BYTES = 1 << 26
 # begin      nothing; round 0: this journal is that of these terms from their first question on
 # proposal   what this host held (JSON)
 # record     what all hosts agreed on (JSON)    its session and number   two shares of the sum, one after the other
+# left-out   the owners (JSON) whose answers exceeded their bounds and are not in the record, if there are any
 # opened     nothing: the sums may leave, and are repeated for ever
 # void       why the round was aborted (text)
 SCHEMA = (
@@ -144,9 +145,17 @@ class Journal:
                 entry = _entry(db, terms, round)
             return entry
 
-    def agree(self, terms: str, round: int, record: str, noise: str, sums: bytes) -> Entry:  # noqa: A002
-        """Write the record, its noise as used and its sums, unless a record or an end is there; return what stands
-        there. A noise that stands in another record is refused, and nothing is written."""
+    def agree(
+        self,
+        terms: str,
+        round: int,  # noqa: A002
+        record: str,
+        noise: str,
+        sums: bytes,
+        left_out: Sequence[str] = (),
+    ) -> Entry:
+        """Write the record, its noise as used and its sums, and who was left out, unless a record or an end is there;
+        return what stands there. A noise that stands in another record is refused, and nothing is written."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.open:
@@ -154,10 +163,20 @@ class Journal:
                     raise GuaranteeError("journal: this host must write its own proposal before a record")
                 if db.execute("SELECT 1 FROM entries WHERE terms=? AND noise=?", (terms, noise)).fetchone() is not None:
                     raise GuaranteeError("journal: this noise was used for another question")
+                if left_out:
+                    _append(db, terms, round, "left-out", json.dumps(list(left_out)))
                 _append(db, terms, round, "record", record, noise, sums)
                 _prune(db, terms, len(sums))
                 entry = _entry(db, terms, round)
             return entry
+
+    def left_out(self, terms: str, round: int) -> list[str]:  # noqa: A002
+        """Return the owners whose answers to this question exceeded their bounds."""
+        with self._db.transaction() as db:
+            row = db.execute(
+                "SELECT body FROM entries WHERE terms=? AND round=? AND kind='left-out'", (terms, round)
+            ).fetchone()
+        return [] if row is None else list(json.loads(row[0]))
 
     def abort(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
         """Write that nothing more is opened for this question, unless something was; return what stands there."""

@@ -153,7 +153,10 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
     if len(assignment.hosts) == MAX_HOSTS:
-        does, sees = f"draw {shapes} with the others, and", "two of three shares of every answer, which tell you"
+        verified = ", verify each other's computation" if assignment.cheating else ""
+        checked = ", check that each answer keeps its bounds" if assignment.checked else ""
+        does = f"draw {shapes} with the others{verified}{checked}, and"
+        sees = "two of three shares of every answer, which tell you"
         others = f"others are {others}"
     else:
         draws = f"draw {shapes} with the other host" if assignment.paired else f"add {shapes} that you alone draw"

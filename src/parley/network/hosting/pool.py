@@ -1,5 +1,6 @@
 """Noise drawn ahead by three hosts, or by two together, as host 0 calls for it, in memory alone: two of three shares of
 unknown numbers, or one of two. A session has fresh keys and is one channel from its first message to its first failure.
+By the same channel three hosts check owners' answers (`sharing.bounds`), if the terms say so.
 
 Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
 any of the hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
@@ -10,25 +11,30 @@ comes, changes nothing.
 import hashlib
 import json
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from parley.errors import AbortedRound, ExchangeError, Unavailable
+from parley.errors import AbortedRound, ExchangeError, GuaranteeError, Unavailable
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape
 from parley.network.hosting.proposal import HostAssignment
 from parley.privacy.mechanisms.exact_samplers import Words
-from parley.privacy.mechanisms.paired_recipe import paired_recipe
-from parley.privacy.mechanisms.shared_noise import make_recipe
-from parley.privacy.sharing.pair import agree_pair
+from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
+from parley.privacy.sharing.bounds import VectorBounds, find_kept_bounds
+from parley.privacy.sharing.pair import Pair, agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired
-from parley.privacy.sharing.party import Channel, agree_keys
+from parley.privacy.sharing.party import Channel, Party, agree_keys
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
 from parley.privacy.sharing.secret_noise import draw
+from parley.privacy.sharing.verified import VerifiedParty
+from parley.privacy.sharing.verified_noise import derive_key, draw_verified
 
 IDLE_BEFORE_DRAW_S = 0.2  # seconds
+CHECK_WAIT_S = 2.0  # seconds for another host to hold what is to be checked
+CHECK_PAUSE_S = 0.1  # seconds before host 0 calls for a check again that another host was not ready for
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,14 @@ class Keys:
     session: str
     first: bytes
     second: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """Answers in this host's shares, and the bounds that they should keep."""
+
+    vectors: Sequence[Replicated]
+    bounds: Sequence[VectorBounds]
 
 
 class Pool:
@@ -52,6 +66,10 @@ class Pool:
         self._named: set[int] = set()  # numbers that host 0 gave to a question
         self._used = -IDLE_BEFORE_DRAW_S  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
+        self._checks: dict[str, Check] = {}  # by the digest of what the hosts agreed to add up
+        self._kept: dict[str, list[bool]] = {}
+        self._postponed = 0.0  # when host 0 may call for a check again
+        self.check_now: Callable[[Check], list[bool]] | None = None  # where all hosts are in one process
 
     def renew(self) -> int:
         """Drop everything and return the number of a new attempt, which ends all earlier ones."""
@@ -118,6 +136,46 @@ class Pool:
             self._drawn = {each: entry for each, entry in self._drawn.items() if entry[0] != shape or each > number}
             return noise
 
+    def find_kept(self, session: str, key: str, check: Check, patience: float) -> list[bool]:
+        """Return which answers keep their bounds, once the hosts' session has checked them; `key` names the check."""
+        with self._changed:
+            if not self._holds(session):
+                raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
+            if self.check_now is None:
+                if key not in self._kept:
+                    self._checks[key] = check
+                    self._changed.notify_all()
+                self._changed.wait_for(lambda: key in self._kept or not self._holds(session), patience)
+                if key in self._kept:
+                    return self._kept[key]
+                if not self._holds(session):
+                    raise AbortedRound("the hosts' session ended while they checked the answers")
+                raise Unavailable("the hosts have not checked the answers yet; ask the same question again")
+        return self.check_now(check)
+
+    def wanted_check(self) -> str | None:
+        """Return the name of a check that host 0 must call for, if there is one."""
+        with self._changed:
+            return next(iter(self._checks), None) if time.monotonic() >= self._postponed else None
+
+    def postpone_checks(self) -> None:
+        """Call for no check for a moment: another host is not ready."""
+        with self._changed:
+            self._postponed = time.monotonic() + CHECK_PAUSE_S
+
+    def pending_check(self, key: str, patience: float) -> Check | None:
+        """Return what is to be checked under this name, once; None if this host does not hold it."""
+        with self._changed:
+            self._changed.wait_for(lambda: key in self._checks, patience)
+            return self._checks.get(key)
+
+    def settle_check(self, attempt: int, key: str, kept: list[bool]) -> None:
+        """Keep what a check of this attempt's session found."""
+        with self._changed:
+            if attempt == self._attempt and self._checks.pop(key, None) is not None:
+                self._kept = {key: kept}  # a host agrees on one question at a time
+                self._changed.notify_all()
+
     def wanted(self) -> Shape | None:
         """Return what host 0 must draw: at once if half is used up, else after `IDLE_BEFORE_DRAW_S` seconds so no round
         waits."""
@@ -130,7 +188,7 @@ class Pool:
         """Wait until something has to be drawn."""
         with self._changed:
             until = time.monotonic() + patience
-            while self.wanted() is None and (left := until - time.monotonic()) > 0:
+            while self.wanted() is None and self.wanted_check() is None and (left := until - time.monotonic()) > 0:
                 self._changed.wait(min(left, IDLE_BEFORE_DRAW_S))
 
     def ready(self) -> dict[Shape, int]:
@@ -140,6 +198,7 @@ class Pool:
 
     def _drop(self, keys: Keys | None = None) -> None:
         self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
+        self._checks, self._kept = {}, {}
         self._changed.notify_all()
 
     def _holds(self, session: str) -> bool:
@@ -153,6 +212,7 @@ class Pool:
 
 KEEPALIVE_S = 1.0  # seconds after which host 0 says that it is still there
 KEEPALIVE_MESSAGE = b"-"
+READY, NOT_READY = b"1", b"0"
 
 
 class Session:
@@ -166,19 +226,30 @@ class Session:
     def __init__(self, channel: Channel, assignment: HostAssignment, pool: Pool, attempt: int) -> None:
         """`attempt` is the pool's number for it (`Pool.renew`)."""
         self._channel, self._assignment, self._pool, self._attempt = channel, assignment, pool, attempt
-        keys, self._draw = (_agree_pair if assignment.paired else _agree)(channel, assignment.terms_hash)
+        if assignment.paired:
+            keys, self._computer = _agree_pair(channel, assignment.terms_hash)
+        else:
+            keys, self._computer = _agree(channel, assignment.terms_hash, assignment.cheating)
         self._number = 0
         pool.begin(attempt, keys)
 
     def draw(self, shape: Shape) -> None:
         """Draw the next noise; all hosts do this at once."""
         self._number += 1
-        self._pool.deposit(self._attempt, self._number, shape, self._draw(shape))
+        self._pool.deposit(self._attempt, self._number, shape, self._computer.draw(self._number, shape))
+
+    def check(self, check: Check) -> list[bool]:
+        """Return which answers keep their bounds; all hosts do this at once."""
+        self._number += 1
+        return self._computer.find_kept(self._number, check)
 
     def lead(self, over: threading.Event) -> None:
         """Keep the pool filled until it is over, as host 0."""
         others = [i for i in range(len(self._assignment.hosts)) if i != self._channel.index]
         while not over.is_set():
+            if (key := self._pool.wanted_check()) is not None:
+                self._lead_check(key, others)
+                continue
             shape = self._pool.wanted()
             if shape is None:
                 self._pool.wait_for_use(KEEPALIVE_S)
@@ -201,15 +272,90 @@ class Session:
             called = self._channel.receive(0)
             if called == KEEPALIVE_MESSAGE:
                 continue
+            if self._assignment.checked and CHECK_CALL.fullmatch(called):
+                self._follow_check(called[1:].decode())
+                continue
             if called not in known:
                 raise ExchangeError("host 0 requested noise that is not in the terms; ask the operator of host 0")
             self.draw(known[called])
 
+    def _lead_check(self, key: str, others: Sequence[int]) -> None:
+        """Call for a check, and begin it if all hosts hold what it is about."""
+        for other in others:
+            self._channel.send(other, b"?" + key.encode())
+        replies = [self._channel.receive(other) for other in others]
+        ready = set(replies) == {READY}
+        for other in others:
+            self._channel.send(other, READY if ready else NOT_READY)
+        check = self._pool.pending_check(key, 0.0) if ready else None
+        if check is None:
+            self._pool.postpone_checks()
+        else:
+            self._pool.settle_check(self._attempt, key, self.check(check))
 
-Draw = Callable[[Shape], Replicated | Words]  # this host's part of a new noise
+    def _follow_check(self, key: str) -> None:
+        """Say whether this host holds what host 0 calls to check, and check it if all do."""
+        check = self._pool.pending_check(key, CHECK_WAIT_S)
+        self._channel.send(0, NOT_READY if check is None else READY)
+        if self._channel.receive(0) == READY:
+            if check is None:
+                raise ExchangeError("host 0 began a check for which this host is not ready; ask the operator of host 0")
+            self._pool.settle_check(self._attempt, key, self.check(check))
 
 
-def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
+CHECK_CALL = re.compile(rb"\?[0-9a-f]{64}")
+
+
+class Computer(Protocol):
+    """This host's part of what a session computes: noise, and which answers keep their bounds. Calls have numbers, the
+    same at all hosts."""
+
+    def draw(self, number: int, shape: Shape) -> Replicated | Words: ...
+    def find_kept(self, number: int, check: Check) -> list[bool]: ...
+
+
+@dataclass(frozen=True)
+class Three:
+    """Three hosts that follow the protocol."""
+
+    party: Party
+
+    def draw(self, number: int, shape: Shape) -> Replicated:
+        return draw(self.party, tabled_recipe(shape.law, shape.exponent), shape.size)
+
+    def find_kept(self, number: int, check: Check) -> list[bool]:
+        return find_kept_bounds(self.party, check.vectors, check.bounds)
+
+
+@dataclass(frozen=True)
+class ThreeVerified:
+    """Three hosts of whom one may do anything. Each call has keys of its own."""
+
+    channel: Channel
+    keys: tuple[bytes, bytes]
+
+    def draw(self, number: int, shape: Shape) -> Replicated:
+        return draw_verified(self.channel, self.keys, number, tabled_recipe(shape.law, shape.exponent), shape.size)
+
+    def find_kept(self, number: int, check: Check) -> list[bool]:
+        first, second = (derive_key(key, number) for key in self.keys)
+        return find_kept_bounds(VerifiedParty(self.channel, (first, second)), check.vectors, check.bounds)
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two hosts that draw one noise together."""
+
+    pair: Pair
+
+    def draw(self, number: int, shape: Shape) -> Words:
+        return draw_paired(self.pair, tabled_recipe(shape.law, shape.exponent), shape.size)
+
+    def find_kept(self, number: int, check: Check) -> list[bool]:
+        raise GuaranteeError("privacy.check_answers: expected three hosts")
+
+
+def _agree(channel: Channel, terms_hash: str, cheating: bool) -> tuple[Keys, Computer]:
     """Agree on fresh keys of all kinds, and on a name that nobody chose alone."""
     index, nonce, key = channel.index, os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
     before, after = (index + 2) % MAX_HOSTS, (index + 1) % MAX_HOSTS
@@ -220,11 +366,12 @@ def _agree(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
     second = channel.receive(after)
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
         raise ExchangeError("hosts: this host received keys of the wrong length; start again")
-    name, party = _session_name(terms_hash, [nonces[i] for i in range(MAX_HOSTS)]), agree_keys(channel)
-    return Keys(name, key, second), lambda shape: draw(party, make_recipe(shape.law, shape.exponent), shape.size)
+    name, drawing = _session_name(terms_hash, [nonces[i] for i in range(MAX_HOSTS)]), agree_keys(channel)
+    computer = ThreeVerified(channel, drawing) if cheating else Three(Party(channel, drawing))
+    return Keys(name, key, second), computer
 
 
-def _agree_pair(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
+def _agree_pair(channel: Channel, terms_hash: str) -> tuple[Keys, Computer]:
     """Agree on a name that neither host chose alone, and begin to draw as a pair."""
     nonce = os.urandom(KEY_BYTES)
     channel.send(1 - channel.index, nonce)
@@ -232,8 +379,7 @@ def _agree_pair(channel: Channel, terms_hash: str) -> tuple[Keys, Draw]:
     if len(other) != KEY_BYTES:
         raise ExchangeError("hosts: received a name of a wrong length; start again")
     name = _session_name(terms_hash, [nonce, other] if channel.index == 0 else [other, nonce])
-    pair = agree_pair(channel)
-    return Keys(name, b"", b""), lambda shape: draw_paired(pair, paired_recipe(shape.law, shape.exponent), shape.size)
+    return Keys(name, b"", b""), Two(agree_pair(channel))
 
 
 def _session_name(terms_hash: str, nonces: list[bytes]) -> str:

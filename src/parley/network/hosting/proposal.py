@@ -6,15 +6,21 @@ hosts hold no share alike; they compare the owner's own tag, which both were sen
 import hashlib
 import hmac
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
+
+import numpy as np
 
 from parley.errors import AbortedRound, Malformed, OutOfOrder, TermsError
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, shape_of
 from parley.numerals import counted
+from parley.privacy.mechanisms.mechanism import LIMIT_ROUNDING
 from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.privacy.sharing.bounds import VectorBounds
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 from parley.terms import PARTY
@@ -23,13 +29,14 @@ NOISES_DRAWN_AHEAD = 4  # noises drawn ahead
 DROPPED_NOISE = "a host restarted before the hosts had agreed, and the noise was dropped"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Turn:
     """One round: who may send what, and the fewest owners whose share bundles a sum needs."""
 
     shape: Shape
     records: Mapping[str, int]  # of the owners that are asked
     quorum: int
+    bounds: Mapping[str, VectorBounds] = field(default_factory=dict)  # of their answers, if hosts check these
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +50,8 @@ class HostAssignment:
     ahead: Mapping[Shape, int]
     find: Callable[[int], Turn]
     paired: bool = False  # whether two hosts draw one noise together
+    cheating: bool = False  # whether three hosts verify each other's computation
+    checked: bool = False  # whether three hosts check that answers keep their bounds
 
     def turn(self, number: int) -> Turn:
         """Return what round `number` is about, or refuse it."""
@@ -72,6 +81,7 @@ def assignment_of(setup: Setup) -> HostAssignment:
     terms = setup.terms
     if not terms.noise.hosts:
         raise TermsError("privacy.noise: under these terms every owner draws its own noise; hosts have nothing to do")
+    cheating, checked = bool(terms.privacy.hosts_may_cheat), bool(terms.privacy.check_answers)
     waits = terms.learning.straggler != "skip" or terms.learning.quorum is None
 
     @lru_cache(maxsize=64)
@@ -79,14 +89,40 @@ def assignment_of(setup: Setup) -> HostAssignment:
         stages = {name: setup.part(name).stage(number) for name in setup.schedule.at(number)}
         records = {name: stage.question.records for name, stage in stages.items()}
         quorum = len(records) if waits else min(len(records), terms.learning.quorum or 1)
-        return Turn(_shape(next(iter(stages.values()))), records, quorum)
+        bounds = {name: answer_bounds(stage) for name, stage in stages.items()} if checked else {}
+        return Turn(_shape(next(iter(stages.values()))), records, quorum, bounds)
 
     ahead = {
         _shape(stage): min(NOISES_DRAWN_AHEAD, len(stage.rounds))
         for stage in reversed(setup.part(terms.owners[0].name).stages)
     }
     hosts = tuple(host.name for host in terms.hosts)
-    return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, terms.noise.paired)
+    return HostAssignment(
+        terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, terms.noise.paired, cheating, checked
+    )
+
+
+def answer_bounds(stage: Stage) -> VectorBounds:
+    """Return what an owner's encoded answer keeps: each coordinate and the norm, in grid units.
+
+    An honest answer is encoded within these: it keeps the question's extent up to `LIMIT_ROUNDING`, and the grid moves
+    a coordinate by at most half a unit.
+    """
+    question, noise = stage.question, stage.series.mechanism
+    if not isinstance(noise, SharedNoise):
+        raise TermsError("privacy.noise: expected 'shared'")
+    extent, factor, size = question.extent, noise.over(question.records).factor, noise.size
+    ends = (np.asarray(end) * factor for end in (extent.low, extent.high))
+    low, high = (
+        np.broadcast_to(np.rint(end + side * LIMIT_ROUNDING * np.abs(end)), size)
+        for end, side in zip(ends, (-1, 1), strict=True)
+    )
+    norm = Fraction(extent.size * factor) * (1 + Fraction(LIMIT_ROUNDING))
+    if extent.norm == "l1":
+        limit = math.floor(norm + Fraction(size, 2))
+    else:
+        limit = math.floor((norm + Fraction(math.sqrt(size) / 2 * (1 + LIMIT_ROUNDING))) ** 2)
+    return VectorBounds(low.astype(np.int64), high.astype(np.int64), extent.norm, limit)
 
 
 def _shape(stage: Stage) -> Shape:
@@ -184,6 +220,16 @@ class Record:
             [list(each) for each in self.owners],
         ]
         return json.dumps(facts, separators=(",", ":"))
+
+    def without(self, names: Collection[str], quorum: int) -> "Record":
+        """Return the record without these owners; `AbortedRound` if too few are left."""
+        kept = tuple(owner for owner in self.owners if owner[0] not in names)
+        if len(kept) < max(1, quorum):
+            raise AbortedRound(
+                f"the answers of {', '.join(sorted(names))} exceed the agreed bounds; {counted(len(kept), 'owner')} "
+                f"are left, but the terms require {max(1, quorum)}"
+            )
+        return replace(self, owners=kept)
 
     @classmethod
     def from_text(cls, text: str) -> "Record":

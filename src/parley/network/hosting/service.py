@@ -210,6 +210,8 @@ class HostService:
                 raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
             opening = hosted.host.open(number, content_hash)
             facts["owners"] = len(opening.owners)
+            if left_out := self._journal.left_out(terms, number):
+                facts["left_out"] = left_out
             return messages.write_opening(opening)
 
         return self._replies.reply("answer", caller, work)

@@ -157,6 +157,8 @@ class InProcessHosts:
                 for end, pool in zip(ends, self.pools, strict=True)
             ]
             self._sessions = run_in_threads(*begin, wires=ends)
+            for pool, session in zip(self.pools, self._sessions, strict=True):
+                pool.check_now = session.check
         run_in_threads(*(partial(session.draw, shape) for session in self._sessions))
 
     def restart(self, index: int, journal: Journal | None = None) -> None:

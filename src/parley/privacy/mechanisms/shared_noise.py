@@ -1,7 +1,7 @@
 """One noise for the sum of all owners' answers, on a grid of whole numbers (Chase et al. 2017): drawn once by three
 hosts or by two together, or once by each of two hosts. Each owner encodes its bounded answer, as a sum over its
 records, in whole grid units modulo 2^64. A learner sees only the sum of these plus one number of the recipe's law. Two
-hosts that draw alone add two numbers; two that draw together add one and a second low part (`paired_recipe`). A dropout
+hosts that draw alone add two numbers; two that draw together add one and a second low part (`tabled_recipe`). A dropout
 changes the number of records, not the noise. Recipes have 2^exponent units; `SharedNoise` chooses the unit to fit."""
 
 import math
@@ -84,7 +84,7 @@ class Recipe:
 
     @property
     def top(self) -> int:
-        """N: a number of this law is N times a small number plus an independent low part (`paired_recipe`)."""
+        """N: a number of this law is N times a small number plus an independent low part (`tabled_recipe`)."""
         return self.step or 2**self.exponent // PAIRED_LAPLACE_SCALE
 
     @property
@@ -297,7 +297,7 @@ class SharedNoise:
     of `scale` on values of L2 sensitivity `moved`. Whoever draws the number must not see the sum (`sharing`). With
     `draws` = 2 the sum carries two such numbers, each drawn by a host of its own; for a host, who knows its own, the
     sum carries the other one whole. A `paired` noise is one number that two hosts drew together, plus a second low
-    part: each host knows one of the two (`paired_recipe`), and for it the sum carries one number of the law.
+    part: each host knows one of the two (`tabled_recipe`), and for it the sum carries one number of the law.
     """
 
     recipe: Recipe

@@ -10,12 +10,14 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
+from parley.privacy.mechanisms.shared_noise import WORD_BITS
+from parley.privacy.mechanisms.tabled_recipe import PLACE_BITS, PLACES, AliasTable
 from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
 
 WORD_LANES = 64  # lanes of a word
+TABLE_INPUTS = PLACE_BITS + WORD_BITS  # planes of a table's place, lowest digit first, and word, highest first
 Wire = int
 Rows = NDArray[np.intp]
 
@@ -91,6 +93,26 @@ class Builder:
             flip ^= nested and flipped
         return self._add("parity", tuple(sorted(flat)), flip, depth)
 
+    def full_adder(self, a: Wire, b: Wire, c: Wire) -> tuple[Wire, Wire]:
+        """Return (sum, carry) of three digits, by one AND: the carry is a xor (a xor b)(a xor c)."""
+        both = self.conjunction(self.parity(a, b), self.parity(a, c))
+        return self.parity(a, b, c), self.parity(a, both)
+
+    def all_of(self, wires: Sequence[Wire]) -> Wire:
+        """Return the AND of all wires, by halves."""
+        while len(wires) > 1:
+            paired = [self.conjunction(wires[k], wires[k + 1]) for k in range(0, len(wires) - 1, 2)]
+            wires = paired + list(wires[len(wires) - len(wires) % 2 :])
+        return wires[0]
+
+    def half_adder(self, a: Wire, b: Wire) -> tuple[Wire, Wire]:
+        """Return (sum, carry) of two digits."""
+        return self.parity(a, b), self.conjunction(a, b)
+
+    def depth(self, wire: Wire) -> int:
+        """Return how many rounds of ANDs a wire takes."""
+        return self._depths[wire]
+
     def _add(self, kind: str, terms: tuple[Wire, ...], flip: bool, depth: int) -> Wire:
         gate = (kind, terms, flip)
         if gate not in self._known:
@@ -138,10 +160,9 @@ def _rows(numbers: Iterable[int]) -> Rows:
 def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
     """Return shares of the outputs' planes [outputs, words] from shares of the inputs' [inputs, words].
 
-    Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host
-    that receives it, because the part of zero holds a word of the key that this host lacks.
+    Formal guarantee: as for `Party.conjunction`.
     """
-    first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
+    first, second = np.empty((2, circuit.wires + 1, inputs.first.shape[1]), dtype=np.uint64)
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
     flips = [(party.index + k) % HOST_COUNT == 0 for k in (0, 1)]
     return Replicated(*run_circuit(circuit, [first, second], flips, partial(_conjunctions, party)))
@@ -162,34 +183,31 @@ def run_circuit(
             conjunctions(step, shares)
         for sums in step.sums:
             for share, flip in zip(shares, flips, strict=True):
-                made = np.zeros((sums.terms.shape[1], share.shape[1]), dtype=np.uint64)
-                for terms in sums.terms:
-                    made ^= share[terms]
+                made = _exclusive_or(share, sums.terms)
                 if flip:
                     made[sums.flipped :] ^= _ALL_LANES
                 share[sums.start : sums.start + len(made)] = made
     return [_gather(circuit, share, flip) for share, flip in zip(shares, flips, strict=True)]
 
 
+def _exclusive_or(share: Words, terms: Rows) -> Words:
+    """Return the exclusive or of the rows that each column of `terms` names, in as few calls as it takes."""
+    arity, wires = terms.shape
+    if arity > wires:
+        return np.stack([np.bitwise_xor.reduce(share[column], axis=0) for column in terms.T])
+    made = np.zeros((wires, share.shape[1]), dtype=np.uint64)
+    for row in terms:
+        made ^= share[row]
+    return made
+
+
 @dataclass(frozen=True)
 class _Digits:
-    """Some digits of two numbers: whether the first is below the second (None: never), whether they are equal. Gates
+    """Some digits of two numbers: whether the first is below the second, whether they are equal (None: never). Gates
     are made on demand, as the lowest digits never need `equal`."""
 
     below: Callable[[], Wire | None]
-    equal: Callable[[], Wire]
-
-
-def below(builder: Builder, word: Sequence[Wire], threshold: int) -> Output:
-    """Return [word < threshold]: an even number of wires, most significant first; a public threshold up to 2^digits."""
-    if not 0 <= threshold <= 1 << len(word):
-        raise SettingError(f"threshold: expected a whole number from 0 to 2^{len(word)}")
-    if threshold == 1 << len(word):
-        return Output((), flip=True)
-    places = range(0, len(word), 2)
-    pairs = [_pair(builder, word[k], word[k + 1], threshold >> (len(word) - 2 - k) & 3) for k in places]
-    found = _join_all_digits(builder, pairs).below()
-    return Output(() if found is None else (found,))
+    equal: Callable[[], Wire | None]
 
 
 def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
@@ -198,17 +216,68 @@ def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
     return Output(() if found is None else (found,))
 
 
+def add_columns(builder: Builder, columns: Sequence[Sequence[Wire]]) -> list[Wire | None]:
+    """Return the digits of a sum, lowest first, modulo 2^columns; None is a digit that is always 0. Column k holds the
+    wires of weight 2^k."""
+    return _add_rows(builder, two_rows(builder, columns))
+
+
+def two_rows(builder: Builder, columns: Sequence[Sequence[Wire]]) -> list[list[Wire]]:
+    """Return columns with the same sum modulo 2^columns, at most two wires in each. By Dadda's tree no column waits for
+    the carries of another of the same stage."""
+    rows, heights = [list(column) for column in columns], [2]
+    while heights[-1] < max(map(len, rows)):
+        heights.append(heights[-1] * 3 // 2)
+    for height in reversed(heights):
+        carries = list[Wire]()
+        for place, column in enumerate(rows):
+            waiting, made = sorted(column, key=builder.depth), carries
+            carries = []
+            while (excess := len(waiting) + len(made) - height) > 0:
+                used = 2 if excess == 1 else 3
+                total, carry = builder.full_adder(*waiting[:3]) if used == 3 else builder.half_adder(*waiting[:2])
+                waiting = waiting[used:]
+                made.append(total)
+                carries.append(carry)
+            rows[place] = waiting + made
+    return rows
+
+
+def _add_rows(builder: Builder, rows: Sequence[Sequence[Wire]]) -> list[Wire | None]:
+    """Return the digits of the sum of two numbers, at most two wires a column, with all carries by Brent and Kung's
+    tree: four ANDs a digit at most, in twice as many rounds as the length has digits."""
+    carries = _prefixes(builder, [_column(builder, row) for row in rows])
+    digits = list[Wire | None]()
+    for place, row in enumerate(rows):
+        wires = [*row, *([] if place == 0 or (below := carries[place - 1].below()) is None else [below])]
+        digits.append(builder.parity(*wires) if wires else None)
+    return digits
+
+
+def _column(builder: Builder, row: Sequence[Wire]) -> "_Digits":
+    if len(row) == 2:
+        return _adder(builder, *row)
+    return _Digits(lambda: None, lambda: row[0] if row else None)
+
+
+def _prefixes(builder: Builder, digits: Sequence["_Digits"]) -> list["_Digits"]:
+    """Return the first 1, 2, ... digits joined, lowest first."""
+    if len(digits) == 1:
+        return list(digits)
+    pairs = [_join_digits(builder, digits[k + 1], digits[k]) for k in range(0, len(digits) - 1, 2)]
+    joined = _prefixes(builder, pairs)
+    return [
+        digits[0] if k == 0 else joined[k // 2] if k % 2 else _join_digits(builder, digits[k], joined[k // 2 - 1])
+        for k in range(len(digits))
+    ]
+
+
 def _conjunctions(party: Party, step: Round, shares: Sequence[Words]) -> None:
     first, second = shares
     made = slice(step.start, step.start + step.left.size)
-    x, y = first[step.left], first[step.right]
-    part = second[step.right]
-    part ^= y
-    part &= x
-    y &= second[step.left]
-    part ^= y
-    part ^= party.zero_bits(*part.shape)
-    whole = party.complete(part)
+    whole = party.conjunction(
+        Replicated(first[step.left], second[step.left]), Replicated(first[step.right], second[step.right])
+    )
     first[made], second[made] = whole.first, whole.second
 
 
@@ -217,26 +286,6 @@ def _gather(circuit: Circuit, share: Words, flips: bool) -> Words:
     if flips:
         planes[circuit.flipped] ^= _ALL_LANES
     return planes
-
-
-def _pair(builder: Builder, r1: Wire, r0: Wire, threshold: int) -> _Digits:
-    """Compare two digits of a secret word with two of a threshold: all is affine in r1, r0 and r1 r0."""
-
-    def below() -> Wire | None:
-        if threshold == 0:
-            return None
-        if threshold == 2:
-            return builder.parity(r1, flip=True)
-        both = builder.conjunction(r1, r0)
-        return builder.parity(r1, r0, both, flip=True) if threshold == 1 else builder.parity(both, flip=True)
-
-    def equal() -> Wire:
-        both = builder.conjunction(r1, r0)
-        if threshold == 0:
-            return builder.parity(r1, r0, both, flip=True)
-        return both if threshold == 3 else builder.parity(r0 if threshold == 1 else r1, both)
-
-    return _Digits(below, equal)
 
 
 def _adder(builder: Builder, a: Wire, b: Wire) -> _Digits:
@@ -254,11 +303,56 @@ def _join_all_digits(builder: Builder, digits: Sequence[_Digits]) -> _Digits:
 def _join_digits(builder: Builder, high: _Digits, low: _Digits) -> _Digits:
     """Join: below = below_high xor (equal_high and below_low), equal = equal_high and equal_low."""
 
+    def both(one: Wire | None, other: Wire | None) -> Wire | None:
+        return None if one is None or other is None else builder.conjunction(one, other)
+
     def below() -> Wire | None:
         above, under = high.below(), low.below()
-        if under is None:
-            return above
-        both = builder.conjunction(high.equal(), under)
-        return both if above is None else builder.parity(above, both)
+        handed_on = None if under is None else both(high.equal(), under)
+        if above is None or handed_on is None:
+            return handed_on if above is None else above
+        return builder.parity(above, handed_on)
 
-    return _Digits(below, cache(lambda: builder.conjunction(high.equal(), low.equal())))
+    return _Digits(cache(below), cache(lambda: both(high.equal(), low.equal())))
+
+
+def draw_from_table(builder: Builder, table: AliasTable, start: Wire) -> list[Wire]:
+    """Return the 7 digits, lowest first, of the number that the table gives for the input planes from `start` on.
+
+    All products of the place's digits make every function of the place an exclusive or (its algebraic normal form). So
+    120 ANDs choose the threshold and the alias; a comparison of 64 digits and 7 choices follow.
+    """
+    place, word = range(start, start + PLACE_BITS), range(start + PLACE_BITS, start + TABLE_INPUTS)
+    products = _products(builder, place)
+    threshold = [_function(builder, products, table.thresholds, WORD_BITS - 1 - k) for k in range(WORD_BITS)]
+    wrapped = carry(builder, threshold, word)
+    accepted = builder.parity(*wrapped.wires, flip=wrapped.flip)
+    digits = []
+    for digit, wire in enumerate(place):
+        alias = _function(builder, products, table.aliases, digit)
+        digits.append(builder.parity(alias, builder.conjunction(accepted, builder.parity(wire, alias))))
+    return digits
+
+
+def _products(builder: Builder, place: Sequence[Wire]) -> list[Wire]:
+    """Return the products of each set of the place's digits, a set by its bits; place 0 is not used."""
+    made = [place[0]] * PLACES
+    for chosen in range(1, PLACES):
+        digits = [digit for digit in range(PLACE_BITS) if chosen >> digit & 1]
+        if len(digits) == 1:
+            made[chosen] = place[digits[0]]
+            continue
+        low = sum(1 << digit for digit in digits[: len(digits) // 2])
+        made[chosen] = builder.conjunction(made[low], made[chosen ^ low])
+    return made
+
+
+def _function(builder: Builder, products: list[Wire], table: tuple[int, ...], digit: int) -> Wire:
+    """Return bit `digit` of the table's entry at the place, as the exclusive or of products."""
+    form = [entry >> digit & 1 for entry in table]
+    for step in range(PLACE_BITS):
+        form = [bit ^ form[place ^ 1 << step] if place >> step & 1 else bit for place, bit in enumerate(form)]
+    terms = [products[chosen] for chosen in range(1, PLACES) if form[chosen]]
+    if not terms:
+        terms = [products[1], products[1]]  # 0
+    return builder.parity(*terms, flip=bool(form[0]))

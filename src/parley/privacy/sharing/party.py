@@ -4,6 +4,7 @@ host sends `opening_of` the sum of the owners' shares and the noise's once (its 
 give the sum."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ def run_in_threads(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple
     return tuple(f.result() for f in futures)
 
 
-_SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
+DIGEST_WORDS = 4  # words of a SHA-256
+_SHARES, _ZEROS = 1, 2  # what a stream is for
 
 
 class Party:
@@ -112,8 +114,8 @@ class Party:
     All three call the same methods with the same shapes in the same order, one thread each. After any failure the
     hosts' streams may be out of step, so the party refuses to go on.
 
-    Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` or `deal`
-    has been masked by words of the key that it does not know.
+    Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` has been
+    masked by words of the key that it does not know.
     """
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
@@ -122,12 +124,9 @@ class Party:
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOST_COUNT, (self.index + 1) % HOST_COUNT
         self._channel = channel
-        self._streams = {
-            (j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)
-        }
-        self._step = 0
+        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS)}
+        self._sent, self._received = Counter[int](), Counter[int]()
         self._broken = False
-        self._scratch = np.empty(0, dtype=np.uint64)
 
     def random(self, *shape: int) -> Replicated:
         """Return shares of uniform words that nobody knows: host i lacks share i + 2, like its key. Nothing is sent."""
@@ -145,25 +144,60 @@ class Party:
         """Make replicated shares: part i is share i and goes to host i - 1. Parts must be masked by zeros."""
         return self._run_once(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
-    def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
-        """Split `secret`, known to this host only, additively between the two others; return this host's parts of the
-        next host's secret (shape `held`) and of that of the host before (shape `received`). The mask comes from key i,
-        known to host i - 1, which keeps it as its part and is sent nothing. Host i + 1 is sent the difference, and does
-        not know key i."""
+    def conjunction(self, x: Replicated, y: Replicated) -> Replicated:
+        """Return shares of x AND y, word by word.
 
-        def act() -> tuple[Words, Words]:
-            sent = secret - self._words(0, _MASKS, secret.shape)
-            mask = self._words(1, _MASKS, held)
-            return mask, self._pass(self.next, sent, self.before, received)
+        Formal guarantee: the message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host
+        that receives it, because the part of zero holds a word of the key that this host lacks.
+        """
+        part = (x.first & (y.first ^ y.second)) ^ (x.second & y.first)
+        part ^= self.zero_bits(*part.shape)
+        return self.complete(part)
+
+    def reveal_to_holders(self, words: Replicated) -> Words | None:
+        """Return shared words (exclusive or) at hosts 0 and 2, None at host 1, which is sent nothing.
+
+        Formal guarantee: if at most one host says something else than what it holds, hosts 0 and 2 have the words or
+        `LyingHostError`. Each gets the share that it lacks from one host, and its digest from the other.
+        """
+
+        def act() -> Words | None:
+            size = words.first.size
+            if self.index == 0:  # lacks share 2, the first of host 2 and the second of host 1
+                self._send(2, np.frombuffer(digest(words.second), dtype="<u8"))
+                lacking, vouched = self._receive(2, size), self._receive(1, DIGEST_WORDS)
+            elif self.index == 1:
+                self._send(2, words.first)
+                self._send(0, np.frombuffer(digest(words.second), dtype="<u8"))
+                return None
+            else:  # lacks share 1, the first of host 1 and the second of host 0
+                self._send(0, words.first)
+                lacking, vouched = self._receive(1, size), self._receive(0, DIGEST_WORDS)
+            if digest(lacking) != vouched.tobytes():
+                raise LyingHostError((_pair(self.before, self.next),))
+            return np.asarray(words.first ^ words.second ^ lacking.reshape(words.first.shape))
 
         return self._run_once(act)
 
-    def scratch(self, *shape: int) -> Words:
-        """Return room to work in, overwritten by the next call: fresh memory would cost a third of a draw's time."""
-        size = int(np.prod(shape))
-        if self._scratch.size < size:
-            self._scratch = np.empty(size, dtype=np.uint64)
-        return self._scratch[:size].reshape(shape)
+    def reveal(self, words: Replicated) -> Words:
+        """Return shared words (exclusive or) at all three hosts, after their ANDs are verified.
+
+        Formal guarantee: if at most one host says something else than what it holds, all have the words, or
+        `LyingHostError`. Host i gets share i - 1 from the host before, and its digest from the next.
+        """
+        self.verify()
+
+        def act() -> Words:
+            lacking = self._pass(self.next, words.first, self.before, words.first.shape)
+            self._send(self.before, np.frombuffer(digest(words.second), dtype="<u8"))
+            if digest(lacking) != self._receive(self.next, DIGEST_WORDS).tobytes():
+                raise LyingHostError((_pair(self.before, self.next),))
+            return np.asarray(words.first ^ words.second ^ lacking)
+
+        return self._run_once(act)
+
+    def verify(self) -> None:
+        """Make sure of all ANDs so far; hosts that follow the protocol have nothing to check."""
 
     def give_up(self) -> None:
         """Use these keys no more: a protocol was left half-way."""
@@ -173,18 +207,26 @@ class Party:
         return self._streams[which, purpose].words(*shape)
 
     def _pass(self, to: int, words: Words, source: int, shape: tuple[int, ...]) -> Words:
-        """Send words one way and receive words from the other; the step's number tells when hosts are out of step."""
-        self._step += 1
-        label = self._step.to_bytes(8, "little")
+        """Send words one way and receive words from the other."""
+        self._send(to, words)
+        return self._receive(source, int(np.prod(shape))).reshape(shape)
+
+    def _send(self, to: int, words: Words) -> None:
+        """Send words; their number on this way tells when hosts are out of step."""
+        self._sent[to] += 1
+        label = self._sent[to].to_bytes(8, "little")
         self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
+
+    def _receive(self, source: int, size: int) -> Words:
+        self._received[source] += 1
         payload = self._channel.receive(source)
-        due = 8 + 8 * int(np.prod(shape))
-        if len(payload) != due or payload[:8] != label:
+        due = 8 + 8 * size
+        if len(payload) != due or payload[:8] != self._received[source].to_bytes(8, "little"):
             raise ExchangeError(
-                f"host {source}: the host sent a wrong message at step {self._step} ({due} bytes expected); start the "
-                "run again"
+                f"host {source}: message {self._received[source]} of this host is wrong ({due} bytes expected); start "
+                "the run again"
             )
-        return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
+        return np.frombuffer(payload, dtype="<u8", offset=8)
 
     def _run_once(self, act: Callable[[], T]) -> T:
         if self._broken:
@@ -197,8 +239,12 @@ class Party:
         return result
 
 
-def agree_keys(channel: Channel) -> Party:
-    """Make fresh keys for a run: host i sends key i to host i - 1, over a channel that nobody else reads."""
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return min(one, other), max(one, other)
+
+
+def agree_keys(channel: Channel) -> tuple[bytes, bytes]:
+    """Return fresh keys i and i + 1: host i sends key i to host i - 1, over a channel that nobody else reads."""
     key = os.urandom(KEY_BYTES)
     channel.send((channel.index + 2) % HOST_COUNT, key)
     other = channel.receive((channel.index + 1) % HOST_COUNT)
@@ -207,7 +253,7 @@ def agree_keys(channel: Channel) -> Party:
             f"host {(channel.index + 1) % HOST_COUNT}: expected a key of {KEY_BYTES} bytes, but this host sent "
             f"{len(other)} bytes; start the run again"
         )
-    return Party(channel, (key, other))
+    return key, other
 
 
 class LyingHostError(ContradictionError):

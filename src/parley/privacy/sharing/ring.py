@@ -6,7 +6,9 @@ ledger and is in no backup of it, so whoever reads a backup has no share, and ca
 import hashlib
 import hmac
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -78,6 +80,25 @@ class Replicated:
                 f"shares: vectors of sizes {self.first.shape} and {other.first.shape} cannot be added; use equal sizes"
             )
         return Replicated(self.first + other.first, self.second + other.second)
+
+    def __xor__(self, other: "Replicated") -> "Replicated":
+        """Return shares of the exclusive or of both secrets, made without a message."""
+        return Replicated(self.first ^ other.first, self.second ^ other.second)
+
+    def __getitem__(self, at: Any) -> "Replicated":
+        """Return shares of some of the words, chosen as in an array."""
+        return Replicated(self.first[at], self.second[at])
+
+    def map(self, change: Callable[[Words], Words]) -> "Replicated":
+        """Return shares that are changed alike: words moved, or bits of all of them."""
+        return Replicated(change(self.first), change(self.second))
+
+    @staticmethod
+    def concatenate(parts: Sequence["Replicated"], axis: int = 0) -> "Replicated":
+        """Return shares of secrets put one after the other."""
+        return Replicated(
+            np.concatenate([part.first for part in parts], axis), np.concatenate([part.second for part in parts], axis)
+        )
 
 
 NONCE_BYTES = 32  # bytes

@@ -1,0 +1,174 @@
+"""Hosts that verify each other, and leave out owners whose answers exceed their bounds.
+
+PARLEY_KILLS sets how many processes are killed at random (default 6).
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+from bundles_of_owners import CONTENT, RECORDS, SHAPE, TERMS, bundles, make_assignment, total
+from hosted_consortium import HostedConsortium, torture
+from samples import make_terms, regression_table
+
+import parley
+from parley.errors import AbortedRound, TermsError
+from parley.learning.outcome.guarantee import guarantee
+from parley.network.hosting.offer import acceptance_summary
+from parley.network.hosting.pool import Check, Pool
+from parley.network.hosting.proposal import Turn, answer_bounds
+from parley.network.hosting.sums import InProcessHosts
+from parley.owner.acceptance_summary import acceptance_summary as owners_summary
+from parley.owner.disclosure import hosts_condition
+from parley.privacy.sharing.bounds import VectorBounds
+from parley.protocol.setup import resolve
+
+BOUND = 30_000_000
+BOTH = {"hosts_may_cheat": True, "check_answers": True}
+
+
+def checked_hosts(quorum: int, cheating: bool, folder=None) -> InProcessHosts:
+    ends = np.full(SHAPE.size, BOUND, dtype=np.int64)
+    bounds = dict.fromkeys(RECORDS, VectorBounds(-ends, ends, "l1", SHAPE.size * BOUND))
+    assignment = dataclasses.replace(
+        make_assignment(quorum),
+        find=lambda number: Turn(SHAPE, RECORDS, quorum, bounds),
+        checked=True,
+        cheating=cheating,
+    )
+    return InProcessHosts(assignment, folder)
+
+
+def deliver(hosts: InProcessHosts, number: int = 1, **values: int) -> None:
+    for owner, value in values.items():
+        hosts.receive(bundles(owner.replace("_", "-"), value, number))
+
+
+@pytest.mark.parametrize("cheating", [False, True])
+def test_an_owner_beyond_its_bound_is_left_out_by_name(cheating):
+    hosts = checked_hosts(2, cheating)
+    deliver(hosts, bank_a=BOUND, bank_b=BOUND + 1, bank_c=-BOUND)
+    opened = hosts.open(1, CONTENT)
+    assert opened[0].owners == ("bank-a", "bank-c")
+    assert np.abs(total(opened)).max() < 2000
+    assert [journal.left_out(TERMS, 1) for journal in hosts.journals] == [["bank-b"]] * 3
+    assert [each.words.tolist() for each in hosts.open(1, CONTENT)] == [each.words.tolist() for each in opened]
+    deliver(hosts, 2, bank_a=5, bank_b=6, bank_c=7)
+    assert hosts.open(2, CONTENT)[0].owners == tuple(sorted(RECORDS))
+    assert hosts.journals[0].left_out(TERMS, 2) == []
+    hosts.close()
+
+
+def test_a_round_that_needs_everybody_is_aborted_and_says_who_was_too_large():
+    hosts = checked_hosts(3, False)
+    deliver(hosts, bank_a=1, bank_b=2**62, bank_c=3)
+    with pytest.raises(
+        AbortedRound, match="bank-b exceed the agreed bounds; 2 owners are left, but the terms require 3"
+    ):
+        hosts.open(1, CONTENT)
+    with pytest.raises(AbortedRound, match="bank-b exceed"):
+        hosts.open(1, CONTENT)
+    assert all(journal.entry(TERMS, 1).record is None for journal in hosts.journals)
+    hosts.close()
+
+
+def test_a_journal_with_owners_left_out_is_opened_again(tmp_path):
+    hosts = checked_hosts(2, True, tmp_path)
+    deliver(hosts, bank_a=1, bank_b=-(2**63), bank_c=3)
+    first = hosts.open(1, CONTENT)
+    hosts.restart(1)
+    assert hosts.journals[1].left_out(TERMS, 1) == ["bank-b"]
+    assert [each.words.tolist() for each in hosts.open(1, CONTENT)] == [each.words.tolist() for each in first]
+    hosts.close()
+
+
+def test_what_an_honest_owner_sends_keeps_its_bounds():
+    """Answers at the edge of what terms allow, encoded: within; beyond by a millionth and a unit: not."""
+    for mechanism in ("laplace", "gaussian"):
+        shared = {"mechanism": mechanism, "delta": 1e-6, "noise": "shared", **BOTH}
+        setup = resolve(make_terms(200, 150, learning__horizon=2).changed(privacy=shared, hosts=("h0", "h1", "h2")))
+        terms = setup.terms
+        part = setup.part(terms.owners[0].name)
+        stage = part.stages[0]
+        bounds, noise = answer_bounds(stage), stage.series.mechanism
+        extent, size = stage.question.extent, noise.size
+        high = np.broadcast_to(np.asarray(extent.high, dtype=float), size)
+        value = np.zeros(size)
+        value[0] = min(high[0], extent.size)
+        encoded = np.rint(value * noise.factor).astype(np.int64).view(np.uint64)
+        assert bounds.holds(encoded)
+        spread = np.full(size, extent.size / (size if extent.norm == "l1" else np.sqrt(size)))
+        assert bounds.holds(np.rint(spread * noise.factor).astype(np.int64).view(np.uint64))
+        beyond = np.zeros(size, dtype=np.int64)
+        beyond[0] = bounds.high[0] + 1
+        assert not bounds.holds(beyond.view(np.uint64))
+        assert not bounds.holds(np.rint(1.00001 * spread * noise.factor + 1).astype(np.int64).view(np.uint64))
+        assert bounds.high[0] <= 1.000002 * high[0] * noise.factor + 1
+
+
+def test_terms_say_which_hosts_are_believed():
+    alone = make_terms(100, 100)
+    three = alone.changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("h0", "h1", "h2"))
+    assert three.changed(privacy={"hosts_may_cheat": False, "check_answers": False}).hash == three.hash
+    both = three.changed(privacy=BOTH)
+    assert both.hash != three.hash
+    assert "even if one of them departs from the protocol" in hosts_condition(both)
+    assert "and all hosts follow the protocol" in hosts_condition(three)
+    words = " ".join(acceptance_summary(both, "h1"))
+    assert "verify each other's computation, check that each answer keeps its bounds, and send" in words
+    for key in BOTH:
+        with pytest.raises(TermsError, match=f"{key}.*three hosts"):
+            alone.changed(privacy={key: True})
+        with pytest.raises(TermsError, match=f"{key}.*only with three hosts"):
+            three.changed(privacy={key: True}, hosts=("h0", "h1"))
+
+
+def test_a_release_on_one_machine_and_what_its_owners_read(tmp_path):
+    terms = make_terms(100, 150, learning__horizon=3)
+    terms = terms.changed(privacy={"noise": "shared", "delta": 1e-6, **BOTH}, hosts=("h0", "h1", "h2"))
+    owners = []
+    for name, rows in (("a", 100), ("b", 150)):
+        ledger = parley.Ledger(tmp_path / f"{name}.ledger", lifetime=2, lifetime_delta="1e-5")
+        owners.append(parley.Owner(name, regression_table(rows, seed=rows), ledger=ledger))
+        owners[-1].accept(terms)
+    first, again = parley.train(terms, owners), parley.train(terms, owners)
+    assert np.array_equal(first.theta, again.theta)
+    assert np.isfinite(first.theta).all()
+    assert "even if one of them departs from the protocol" in guarantee(first)
+    said = " ".join(owners_summary(owners[0], owners[0].agreement(terms.hash)))
+    assert "check on the shares that each answer keeps its bounds" in said
+
+
+def test_a_check_is_named_once_and_gone_with_the_session():
+    pool = Pool({})
+    attempt = pool.renew()
+    assert pool.wanted_check() is None
+    assert pool.pending_check("a" * 64, 0.0) is None
+    pool.settle_check(attempt, "a" * 64, [True])  # nobody asked
+    with pytest.raises(AbortedRound):
+        pool.find_kept("another session", "a" * 64, Check([], []), 0.0)
+
+
+@pytest.fixture
+def consortium(tmp_path):
+    made = HostedConsortium(tmp_path)
+    made.draw = "hosts_may_cheat = true\ncheck_answers = true\n"
+    yield made
+    made.close()
+
+
+def test_daemons_verify_and_check(consortium):
+    terms = consortium.write_terms(horizon=3, epsilon=5.0)
+    assert terms.privacy.hosts_may_cheat
+    consortium.accept(terms)
+    consortium.start_hosts()
+    consortium.start()
+    told = consortium.learn()
+    assert [owner["answers"] for owner in told["owners"]] == [3, 3, 3]
+    assert {number: len(records) for number, records in consortium.opened(terms, 3).items()} == {1: 1, 2: 1, 3: 1}
+
+
+def test_killed_at_random_nobody_opens_twice(consortium):
+    opened, aborted = torture(consortium, seed=2, kills=int(os.environ.get("PARLEY_KILLS", "6")))
+    assert {*opened, *aborted} == set(range(1, 13))
