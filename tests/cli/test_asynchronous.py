@@ -103,7 +103,7 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
         raise AssertionError("a forecast was begun")
 
     monkeypatch.setattr("parley.decisions.outlook.worth.worth", never)
-    monkeypatch.setattr("parley.decisions.outlook.forecast.forecast", never)
+    monkeypatch.setattr("parley.workflows.forecast.forecast", never)
     for command in ("train", "forecast"):
         for text, sentence in (
             ("z=1", "the terms have no owner 'z'"),

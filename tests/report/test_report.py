@@ -11,6 +11,7 @@ from parley.numerals import number, percent
 from parley.report.figures import curves, game_figures, picture
 from parley.report.pages.page import Section, page
 from parley.report.words.forecast import plan_rows
+from parley.report.words.terms_comments import planned_line
 
 
 def test_the_fitness_path_shows_median_and_quartiles():
@@ -118,3 +119,16 @@ def test_a_choice_without_a_forecast_is_shown_as_one():
     assert wild.to_json()["relative_fitness"] is None
     rows = plan_rows(Proposal((good, good), good, 1.0, terms, 1.0, Baselines(1.0, None)))
     assert [row[-1] for row in rows[1:]] == ["0.1", "0.1"]
+
+
+def test_plans_are_compared_by_cost_where_the_best_model_has_almost_no_error():
+    """Relative fitness divides by that error: 600,000 and 900,000 tell nobody which plan is better by how much."""
+    spent = {"algorithm": "gradient-descent", "mechanism": "laplace", "delta": 0.0, "horizon": 5, "step": 1.0}
+    best, worse = (
+        Choice(name, **spent, clip=1.0, relative_fitness=psi, expected_cost=cost)
+        for name, psi, cost in (("a", 6e5, 0.0456), ("b", 9e5, 0.061))
+    )
+    wild = Choice("c", **spent, clip=1.0, relative_fitness=np.inf)
+    proposal = Proposal((worse, best, wild), best, 1e9, make_terms(100), 0.0456, Baselines(1.0, None))
+    assert [row[-1] for row in plan_rows(proposal)] == ["test cost", "0.061", "0.0456", "none"]
+    assert "with an expected test cost of 0.0456. After" in planned_line(proposal)

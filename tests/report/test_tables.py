@@ -148,9 +148,9 @@ def foreseen(count):
 
 def planned(count):
     labels = ("gaussian, curvature-whitened, public start", "laplace, one release of statistics")
-    return Made(
-        choices=[Made(label=each, horizon=1000, step=SMALL, clip=1234.5, relative_fitness=SMALL) for each in labels]
-    )
+    spent = {"horizon": 1000, "step": SMALL, "clip": 1234.5, "relative_fitness": SMALL, "expected_cost": SMALL}
+    choices = [Made(label=each, **spent) for each in labels]
+    return Made(choices=choices, best=choices[0])
 
 
 def deal(count):

@@ -57,3 +57,13 @@ def test_games_count_from_the_better_model_alone_in_any_units():
     np.testing.assert_allclose(cost.alone(records), [1.0, 1.0, 0.1])
     np.testing.assert_allclose(cost.in_units(4.0).alone(records), 4 * cost.alone(records))
     np.testing.assert_allclose(curve.above(0.5).at(records)[0], 0.5)
+
+
+def test_no_extrapolated_loss_is_below_zero():
+    """Trees that separate the classes ever better reach zero, not less, in every unit and from every level."""
+    curve = LearningCurve.through(160.0, 0.02, 0.01, (40.0, 80.0), (0.3, 0.15), (0.01, 0.01))
+    records = np.array([160.0, 1280.0])
+    np.testing.assert_allclose(curve.at(records)[0], [0.02, 0.0])
+    assert np.all(curve.towards(records, -3.0) == 0.0)
+    np.testing.assert_allclose(curve.above(0.05).at(records)[0], [-0.03, -0.05])
+    np.testing.assert_allclose(curve.above(0.05).in_units(2.0).best(records[1:], np.ones(1), -1), -0.1)

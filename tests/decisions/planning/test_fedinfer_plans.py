@@ -80,8 +80,8 @@ def test_a_clip_that_cuts_nothing_is_named():
     pilot = regression_table(400, 3)
     tight = terms_of(horizon=1, privacy__clip=0.3)
     said = " ".join(parley.forecast(tight, pilot, resamples=1).warnings)
-    assert "would cut none of them" in said
-    clip = float(said.split("privacy.clip = ")[1].split(" ")[0])
+    assert "no record would be clipped" in said
+    clip = float(said.split("privacy.clip = ")[1].split(",")[0])
     wide = tight.changed(privacy={"clip": clip})
     assert "cut" not in " ".join(parley.forecast(wide, pilot, resamples=1).warnings)
 

@@ -36,7 +36,7 @@ INTERVAL_ERRORS = 1.645  # standard errors to an end of a 90 % interval
 class LearningCurve:
     """The cost of boosted trees by the number of rows: cost(n) = cost(m) + b (n^-c - m^-c), m the most rows tried. Each
     power c has the slope b that fits smaller sizes, and is weighted by its fit. Their disagreement is part of the
-    error."""
+    error. No cost is below `floor`."""
 
     rows: float  # m
     cost: float  # there
@@ -44,19 +44,20 @@ class LearningCurve:
     slopes: Floats  # b of every power
     slope_errors: Floats
     weights: Floats  # what every power counts for
+    floor: float = -np.inf  # the least cost a loss can have, counted as `cost` is
 
     @classmethod
     def through(
         cls, rows: float, cost: float, error: float, sizes: ArrayLike, rises: ArrayLike, errors: ArrayLike
     ) -> "LearningCurve":
-        """Fit the curve through `cost` at m rows to the `rises` at smaller `sizes` [k], known up to `errors`."""
+        """Fit the curve through a loss of `cost` for m rows to the `rises` at smaller `sizes` [k], up to `errors`."""
         m, rise, precision = np.asarray(sizes), np.asarray(rises), np.maximum(np.asarray(errors), 1e-300) ** -2.0
         away = m[None] ** -CURVE_POWERS[:, None] - rows ** -CURVE_POWERS[:, None]
         known = np.sum(precision * away**2, axis=1)
         slopes = np.maximum(np.sum(precision * away * rise, axis=1) / known, 0.0)
         misfit = np.sum(precision * (rise - slopes[:, None] * away) ** 2, axis=1)
         weights = np.exp(-(misfit - misfit.min()) / 2)
-        return cls(rows, cost, error, slopes, known**-0.5, weights / weights.sum())
+        return cls(rows, cost, error, slopes, known**-0.5, weights / weights.sum(), floor=min(0.0, cost))
 
     def at(self, records: Floats) -> tuple[Floats, Floats]:
         """Return (cost, standard error) [N] of trees of these records; infinite cost below the least number."""
@@ -66,7 +67,9 @@ class LearningCurve:
         mean = self.weights @ each
         chance = self.weights @ (self.slope_errors[:, None] * away) ** 2 + self.weights @ (each - mean) ** 2
         some = records >= LEAST_ROWS
-        return np.where(some, self.cost + mean, np.inf), np.where(some, np.sqrt(self.error**2 + chance), 0.0)
+        return np.where(some, np.maximum(self.cost + mean, self.floor), np.inf), np.where(
+            some, np.sqrt(self.error**2 + chance), 0.0
+        )
 
     def ahead(self, records: Floats, linear: Floats) -> Floats:
         """Return for which owners [N] trees are expected to beat this linear cost [N] by a standard error."""
@@ -75,12 +78,17 @@ class LearningCurve:
 
     def best(self, records: Floats, linear: Floats, side: int = 0) -> Floats:
         """Return the chosen model's cost [N]: trees if `ahead`, else linear; `side`: an end of trees' 90 % interval."""
+        chosen = np.minimum(linear, self.towards(records, side * INTERVAL_ERRORS))
+        return np.where(self.ahead(records, linear), chosen, linear)
+
+    def towards(self, records: Floats, errors: float) -> Floats:
+        """Return the cost [N] this many standard errors off the expected one, but not below the least."""
         mean, error = self.at(records)
-        return np.where(mean + error < linear, np.minimum(linear, mean + side * INTERVAL_ERRORS * error), linear)
+        return np.maximum(mean + errors * error, self.floor)
 
     def above(self, cost: float) -> "LearningCurve":
         """Return the same curve counted from this cost."""
-        return replace(self, cost=self.cost - cost)
+        return replace(self, cost=self.cost - cost, floor=self.floor - cost)
 
     def in_units(self, unit: float) -> "LearningCurve":
         """Return the same curve multiplied by `unit`."""
@@ -90,6 +98,7 @@ class LearningCurve:
             error=self.error * unit,
             slopes=self.slopes * unit,
             slope_errors=self.slope_errors * unit,
+            floor=self.floor * unit,
         )
 
 

@@ -150,9 +150,8 @@ class Gains:
         """Return the cost of trees of own rows [N, 1]; infinity unless they are expected to beat the linear model."""
         if self.trees is None:
             return np.full((len(linear), 1), np.inf)
-        mean, error = self.trees.at(self.owners.records)
         ahead = self.trees.ahead(self.owners.records, linear.mean(axis=1))
-        return np.where(ahead, mean + side * error, np.inf)[:, None]
+        return np.where(ahead, self.trees.towards(self.owners.records, side), np.inf)[:, None]
 
 
 def gains_by(

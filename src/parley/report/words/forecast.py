@@ -25,7 +25,7 @@ DIVERGED_FITNESS = 100  # relative fitness beyond which a model is of no use, ho
 PLAN_TITLE = "Other ways to spend the same budgets"
 FEWER_RUNS_NOTE = (
     "The plan's ψ comes from fewer runs than the forecast's ψ, with different random draws. The plan's ψ also includes "
-    "the clipping bias that appears only on new rows. The plan's ψ and the forecast's ψ therefore differ slightly."
+    "the clipping bias that appears only on new rows. The plan's ψ and the forecast's ψ differ, usually slightly."
 )
 ONE_LAW_NOTE = (
     "There is no public sample, so parley plan compares all choices on one simulated population. The command "
@@ -135,19 +135,24 @@ def better_without(result: Forecast) -> str | None:
 
 
 def plan_rows(proposal: Proposal) -> list[list[str]]:
-    """Return a table of the choices that the planner tried."""
-    rows = [["choice", "rounds", "step", "clip", "ψ"]]
+    """Return a table of the choices that the planner tried, with ψ, or with test costs if ψ says nothing."""
+    by_cost = proposal.best is not None and shows_cost(proposal.best.relative_fitness, proposal.best.expected_cost)
+    rows = [["choice", "rounds", "step", "clip", "test cost" if by_cost else "ψ"]]
     for choice in proposal.choices:
         fitness = choice.relative_fitness
-        shown = (
-            number(fitness)
-            if fitness <= DIVERGED_FITNESS
-            else f"> {DIVERGED_FITNESS:,}"
-            if math.isfinite(fitness)
-            else "none"
-        )
+        if by_cost and choice.expected_cost is not None:
+            shown = number(choice.expected_cost)
+        elif fitness <= DIVERGED_FITNESS:
+            shown = number(fitness)
+        else:
+            shown = f"> {DIVERGED_FITNESS:,}" if math.isfinite(fitness) and not by_cost else "none"
         rows.append([choice.label, str(choice.horizon), number(choice.step), number(choice.clip), shown])
     return rows
+
+
+def shows_cost(fitness: float, cost: float | None) -> bool:
+    """Whether a plan is described by its test cost: ψ means little if the best model has almost no error."""
+    return cost is not None and DIVERGED_FITNESS < fitness < math.inf
 
 
 def plan_advice(proposal: Proposal, written: bool = False) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.numerals import counted, number
+from parley.report.words.forecast import shows_cost
 from parley.terms import Terms
 from parley.terms.catalogue import UNNAMED_HOSTS
 
@@ -91,10 +92,11 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return ["Parley chose no plan with shared noise, because Parley could not evaluate any plan with shared noise."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
+    psi = best["relative_fitness"]
+    worth = "" if shows_cost(psi, best["expected_cost"]) else f", with ψ = {number(psi)}"
     return [
         f"The best plan with three hosts and shared noise is {best['algorithm']}, {best['mechanism']} noise at "
-        f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}, with ψ = "
-        f"{number(best['relative_fitness'])}.",
+        f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}{worth}.",
         *(
             [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
              f"{number(shared['expected_cost'], 5)} with shared noise."]

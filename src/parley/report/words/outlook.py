@@ -81,7 +81,8 @@ def gain_rows(outlook: Outlook) -> list[list[str]]:
     for owner in outlook.owners:
         low, high = (percent_of(end, owner.alone) for end in (owner.gain.low, owner.gain.high))
         gain = percent_of(owner.gain.mean, owner.alone)
-        rows.append([owner.name, f"{owner.records:,}", f"{gain}%", f"{low} to {high}", owner.verdict])
+        share = [f"{gain}%", f"{low} to {high}"] if owner.alone > 0 else ["–", "–"]
+        rows.append([owner.name, f"{owner.records:,}", *share, owner.verdict])
     return rows
 
 
@@ -204,6 +205,8 @@ def sentences(found: WhatIf) -> list[str]:
 
 def gain_words(owner: OwnerOutlook) -> str:
     """Write one owner's gain with its interval, in percent of its test error alone."""
+    if not owner.alone > 0:
+        return "no share, because the owner's own model is expected to make no error"
     gain, low, high = (percent_of(each, owner.alone) for each in (owner.gain.mean, owner.gain.low, owner.gain.high))
     return f"{gain}% ({low} to {high})"
 

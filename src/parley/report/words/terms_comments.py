@@ -12,7 +12,7 @@ from parley.decisions.planning.planner import Proposal
 from parley.durable import store_address
 from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.numerals import number
-from parley.report.words.forecast import unjudged_lines
+from parley.report.words.forecast import shows_cost, unjudged_lines
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
 
@@ -39,10 +39,13 @@ def planned_line(proposal: Proposal) -> str:
             "NOT planned: Parley could not evaluate any choice of rounds, step and clip. The terms contain defaults, "
             "and the quality of the resulting model is unknown."
         )
-    return (
-        f"Planned: {best.label}, with an expected relative fitness of {number(best.relative_fitness, 3)} (distance "
-        "from the best model without privacy; 0 is best). After a change to the terms, run parley plan again."
+    worth = (
+        f"relative fitness of {number(best.relative_fitness, 3)} (distance from the best model without privacy; 0 is "
+        "best)"
     )
+    if best.expected_cost is not None and shows_cost(best.relative_fitness, best.expected_cost):
+        worth = f"test cost of {number(best.expected_cost, 3)}"
+    return f"Planned: {best.label}, with an expected {worth}. After a change to the terms, run parley plan again."
 
 
 def without_plan(head: Sequence[str]) -> list[str]:
