@@ -144,6 +144,12 @@ class AbortedRound(Refusal):
     code = "void-round"
 
 
+class RolledBack(Refusal):
+    """Another party saw a later end of a ledger or journal than the one that it now has: it went back in time."""
+
+    code = "rolled-back"
+
+
 class Unavailable(Refusal):
     """The owner cannot answer now: its ledger or machine is in trouble. Ask the same question again."""
 

@@ -5,6 +5,7 @@ import io
 import numpy as np
 from bundles_of_owners import CONTENT, Forger
 
+from parley.errors import NotOffered
 from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.share_bundle import ShareBundle
@@ -18,6 +19,11 @@ from parley.network.serving.log import Log
 from parley.privacy.sharing.ring import Shares, to_bytes
 
 
+def _claims_to_be_old(ends, timeout):
+    """The curious host keeps no ends for the victim."""
+    raise NotOffered("h1: an older version")
+
+
 class Victim:
     """The service of host h0 on its journal, with a curious host h1 that repeats whatever h0 recorded."""
 
@@ -29,6 +35,8 @@ class Victim:
         self._written = Log(self.log).__enter__()
         self.service = HostService("h0", self.journal, accepted, self._lines, self._written)
         self.service.prepare()
+        for hosted in self.service.hosted:
+            hosted.group.connections["h1"].exchange_ends = _claims_to_be_old
 
     def opening(self, number=1):
         """What the learner gets of this round, every owner having sent the same shares as always."""

@@ -9,8 +9,9 @@ import typer
 
 from parley.cli import acceptance
 from parley.network.identity.settings import load_host
+from parley.numerals import counted
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.report.words.ledgers import chain_line, journal_rows
 from parley.terms import load_terms
 
@@ -66,6 +67,38 @@ def accept_command(
     acceptance.accept_or_exit(offer, terms.hash, yes or typer.confirm("Accept?", err=True), as_json, inside=False)
 
 
+@host_app.command("restore")
+def restore_command(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A copy of the journal, or the journal itself if it was rolled back.")
+    ],
+    settings_file: Annotated[Path, typer.Option("--host", metavar="HOST", help="The host's settings, host.toml.")],
+    yes: acceptance.Yes = False,
+) -> None:
+    """Replace the journal with a copy. Every agreement in the copy and in the folder of acceptances ends: the host
+    opens nothing more under them, and serves new agreements only. Stop the daemon before you restore the journal. The
+    command keeps the replaced journal next to the new one.
+
+    Example:  parley host restore /backup/host-a.journal --host host-a/host.toml
+    """
+    with extras():
+        from parley.network.hosting.offer import restore
+    settings = load_host(settings_file)
+    if not yes and not typer.confirm(
+        f"Every existing agreement of {settings.name} ends, and its unopened rounds are lost. Restore?", err=True
+    ):
+        errors_console.print("Nothing was restored.")
+        raise typer.Exit(1)
+    restored = restore(file, settings)
+    console.print(
+        f"{settings.journal}  {counted(restored.head.entries, 'row')}, chain unbroken, "
+        f"{counted(restored.closed, 'agreement')} closed",
+        soft_wrap=True,
+    )
+    if restored.aside is not None:
+        console.print(f"{restored.aside}  the replaced journal", soft_wrap=True)
+
+
 @host_app.command("serve")
 def serve_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
@@ -97,7 +130,7 @@ def journal_command(
     Example:  parley host journal host-a/host.toml
     """
     with extras():
-        from parley.network.hosting.journal import statement
+        from parley.network.hosting.offer import statement
     with progress_bar("checking the chain"):
         content = statement(load_host(settings_file))
     if as_json:

@@ -22,6 +22,7 @@ from parley.durable import replace_text
 from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Signature, SignedEnd
 from parley.terms import Terms
 from parley.terms.participation import steps_of
 from parley.validate import Floats
@@ -34,8 +35,8 @@ HASH_PATTERN = re.compile(r"[0-9a-f]{64}")
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """The state before round `state.round` of the agreement with this hash. For each owner, `answers` counts those in
-    the state, `spent` is its last statement, `heads` its ledger's end. `watched` is the watch's record, empty in older
-    files."""
+    the state, `spent` is its last statement, `heads` its ledger's end. `watched` is the watch's record, `ends` where
+    the hosts' journals ended; both are empty in older files."""
 
     terms_hash: str
     state: State
@@ -43,6 +44,7 @@ class Checkpoint:
     spent: Mapping[str, float]
     heads: Mapping[str, Head] = field(default_factory=dict)
     watched: Mapping[str, Floats] = field(default_factory=dict)
+    ends: Mapping[str, SignedEnd] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Replace the checkpoint durably. Numbers read back to the bit."""
@@ -58,6 +60,8 @@ class Checkpoint:
         }
         if self.watched:
             content["watched"] = {name: array.tolist() for name, array in self.watched.items()}
+        if self.ends:
+            content["ends"] = {name: _written_end(end) for name, end in self.ends.items()}
         text = _canonical(content)
         replace_text(path, f'{text[:-1]}, "checksum": "{_checksum(text)}"}}\n')
 
@@ -107,6 +111,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str
     answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
     watched = {name: _numbers(content["watched"][name], shape) for name, shape in like.items() if "watched" in content}
     heads = {name: Head(entries, end) for name, (entries, end) in content.get("heads", {}).items()}
+    ends = {name: _read_end(name, terms.hash, end) for name, end in content.get("ends", {}).items()}
     sound = (
         content["format"] in (FORMAT, EARLIER_FORMAT)
         and type(state.round) is int  # not true, which Python takes for 1
@@ -114,11 +119,30 @@ def _read(content: dict[str, Any], terms: Terms, start: State, like: Mapping[str
         and all(type(count) is int and 0 <= count < state.round for count in answers.values())
         and all(0 <= epsilon < np.inf for epsilon in spent.values())
         and all(type(h.entries) is int and h.entries > 0 and HASH_PATTERN.fullmatch(h.hash) for h in heads.values())
+        and ends.keys() <= {host.name for host in terms.hosts}
         and answers.keys() | spent.keys() | heads.keys() <= {part.name for part in terms.owners}
     )
     if not sound:
         raise ValueError
-    return Checkpoint(terms.hash, state, answers, spent, heads, watched)
+    return Checkpoint(terms.hash, state, answers, spent, heads, watched, ends)
+
+
+def _written_end(end: SignedEnd) -> list[Any]:
+    signed = end.signature
+    return [
+        end.book, end.head.entries, end.head.hash,
+        *([] if signed is None else [signed.certificate.hex(), signed.value.hex()]),
+    ]  # fmt: skip
+
+
+def _read_end(host: str, terms: str, written: Any) -> SignedEnd:
+    """Return where a host's journal ended (ValueError)."""
+    book, entries, digest, *signed = written
+    known = type(entries) is int and entries > 0 and HASH_PATTERN.fullmatch(digest) and HASH_PATTERN.fullmatch(book)
+    if not known or len(signed) not in (0, 2):
+        raise ValueError
+    signature = Signature(bytes.fromhex(signed[0]), bytes.fromhex(signed[1])) if signed else None
+    return SignedEnd(host, "journal", terms, book, Head(entries, digest), signature)
 
 
 def _canonical(content: dict[str, Any]) -> str:

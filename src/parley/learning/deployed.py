@@ -23,6 +23,7 @@ from parley.learning.owners import exchange_with, gather, in_order
 from parley.learning.start import starting_point
 from parley.network.exchange import Exchange
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
@@ -44,6 +45,11 @@ class Peers(Exchange, Protocol):
     @property
     def heads(self) -> Mapping[str, Head]:
         """The ends of the owners' ledgers when they were last reached."""
+        ...
+
+    @property
+    def ends(self) -> Mapping[str, SignedEnd]:
+        """The signed ends of the hosts' journals when they were last reached."""
         ...
 
     def spent(self, name: str) -> float | None:
@@ -139,8 +145,9 @@ class KeptRun:
 
     def _store(self, state: State) -> None:
         heads = {**self._begin.heads, **self._peers.heads}
+        ends = {**self._begin.ends, **self._peers.ends}
         kept = Checkpoint(
-            self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads, self.watch.memory()
+            self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads, self.watch.memory(), ends
         )
         kept.save(self._deployed.checkpoint)
 
@@ -216,19 +223,19 @@ def open_federation(
     from parley.network.hosting.federation import SharedFederation
 
     return SharedFederation(
-        run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers
+        run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers, begin.ends
     ), own
 
 
 def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> tuple[list["Peer"], "Agreement | None"]:
     """Find everybody to ask, and the learner's own agreement if it owns a table here."""
     from parley.network.exchange.remote import LocalOwner, remote_owner
-    from parley.network.identity.certificates import check_identity, revoked_serials
+    from parley.network.identity.certificates import Signer, check_identity, revoked_serials
     from parley.network.identity.settings import Pinned, load_addresses, load_owner
     from parley.network.serving.acceptance import Acceptances
     from parley.network.serving.daemon import open_delivery, open_owner
     from parley.network.serving.network import identity_reminders
-    from parley.network.serving.service import open_agreement
+    from parley.network.serving.service import open_agreement, open_witnesses
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()
@@ -251,7 +258,8 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
             )
         owner = open_owner(settings)
         agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
-        peers.append(LocalOwner(owner, open_delivery(settings)))
+        signer = None if settings.identity is None else Signer(settings.identity)
+        peers.append(LocalOwner(owner, open_delivery(settings, open_witnesses(owner, signer))))
     return peers, agreement
 
 

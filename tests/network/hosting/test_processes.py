@@ -15,7 +15,7 @@ import parley
 from parley.errors import ParleyError, UnknownTerms
 from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.share_bundle import pack
-from parley.network.hosting.journal import statement
+from parley.network.hosting.offer import statement
 from parley.network.identity.settings import load_host
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import GradientQuery

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from parley.data.public_numbers import depends_on_machine
@@ -33,8 +34,9 @@ from parley.errors import (
 )
 from parley.network.exchange.answer_checks import Scrutiny
 from parley.network.exchange.messages import MAX_MESSAGE_BYTES, AccountStatement, AnswerReply, require_agreed, silent
-from parley.network.exchange.remote import Peer
+from parley.network.exchange.remote import Peer, Seen
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 from parley.validate import Floats, upper
@@ -97,6 +99,10 @@ class Federation:
         self._asked: dict[str, int] = {}  # the last round that each owner was asked in
         self._answers = Counter(answers)
         self.heads = dict(heads or {})
+        self.ends: dict[str, SignedEnd] = {}  # of hosts' journals
+        for peer in peers:
+            if isinstance(peer, Seen):
+                peer.seen = partial(self.heads.get, peer.name)
         self.status: dict[str, PeerStatus] = {}
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:

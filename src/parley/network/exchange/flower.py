@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.network.exchange import messages
 from parley.network.exchange.messages import MAX_MESSAGE_BYTES, SERVICE, AccountStatement, AnswerReply, Piece
+from parley.network.exchange.remote import Seen
 from parley.protocol.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")
@@ -83,14 +84,14 @@ class Carrier:
         raise Unavailable(f"node {node}: no reply arrived within {timeout:g} s")
 
 
-class FlowerOwner:
+class FlowerOwner(Seen):
     """An owner behind a node of a Flower federation."""
 
     def __init__(self, name: str, node: int, carrier: Carrier) -> None:
         self.name, self._node, self._carrier = name, node, carrier
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
-        reply = self._carrier.carry(self._node, "Ask", messages.write_query(query), timeout)
+        reply = self._carrier.carry(self._node, "Ask", messages.write_query(query, self.seen_end(query)), timeout)
         return messages.read_answer(reply, query, self.name, records, size)
 
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:

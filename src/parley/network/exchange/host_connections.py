@@ -22,8 +22,11 @@ from parley.network.exchange.messages import (
 )
 from parley.network.exchange.remote import RemoteDaemon
 from parley.network.exchange.share_bundle import CONTENT_PATTERN, Opening, Shape, ShareBundle, to_words
-from parley.network.identity.certificates import fingerprint, names, read_certificate, revoked_serials
+from parley.network.exchange.witnesses import DIGEST, MAX_ENTRIES, put_end, read_end, read_reported, trusted
+from parley.network.identity.certificates import Signer, fingerprint, names, read_certificate, revoked_serials
 from parley.network.identity.settings import Identity, Pinned
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Ends, SignedEnd
 from parley.privacy.mechanisms.shared_noise import Law
 from parley.privacy.sharing.ring import to_bytes
 from parley.terms import PARTY, Host
@@ -35,14 +38,23 @@ MAX_NUMBERS = MAX_MESSAGE_BYTES // 8
 Question = tuple[str, int, str]  # the hash of the terms, the round, the hash of what was asked
 
 
-def write_question(terms: str, number: int, content: str) -> bytes:
-    """Return the message that asks about a round."""
-    return bytes(wire.SharedQuestion(terms=terms, round=number, content=content).SerializeToString())
+def write_question(terms: str, number: int, content: str, seen: SignedEnd | None = None) -> bytes:
+    """Return the message that asks about a round; `seen`: the end of the host's journal that a learner saw."""
+    message = wire.SharedQuestion(terms=terms, round=number, content=content)
+    if seen is not None:
+        put_end(seen, message.seen)
+    return bytes(message.SerializeToString())
 
 
 def read_question(content: bytes) -> Question:
     """Return the question in a message, or refuse it."""
     return _question(parsed(wire.SharedQuestion, content))
+
+
+def read_seen(content: bytes) -> SignedEnd | None:
+    """Return the end of the host's journal that a learner's question says it saw; None if it says none."""
+    message = parsed(wire.SharedQuestion, content)
+    return read_end(message.seen) if message.HasField("seen") else None
 
 
 def write_share_bundle(bundle: ShareBundle) -> bytes:
@@ -98,7 +110,61 @@ def write_opening(opening: Opening) -> bytes:
     part = wire.HostOpening(
         question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest
     )
+    if opening.end is not None:
+        put_end(opening.end, part.end)
+    part.earlier = opening.earlier or ""
     return bytes(wire.HostReply(opening=part).SerializeToString())
+
+
+def write_ends(ends: Ends) -> bytes:
+    """Return the message that tells a witness."""
+    message = wire.Ends()
+    _put_ends(ends, message)
+    return bytes(message.SerializeToString())
+
+
+def write_ends_reply(ends: Ends) -> bytes:
+    """Return the witness's reply."""
+    reply = wire.HostReply()
+    _put_ends(ends, reply.ends)
+    return bytes(reply.SerializeToString())
+
+
+def read_ends(content: bytes) -> Ends:
+    """Return what a party tells, or refuse the message."""
+    return _read_ends(parsed(wire.Ends, content))
+
+
+def read_ends_reply(content: bytes, party: str) -> Ends:
+    """Return what a witness replied, or raise its refusal."""
+    reply = read_outcome(wire.HostReply, content, party, "ends")
+    return trusted(lambda: _read_ends(reply.ends), party)
+
+
+def _put_ends(ends: Ends, message: wire.Ends) -> None:
+    message.terms = ends.terms
+    if ends.own is not None:
+        put_end(ends.own, message.own)
+    if ends.earlier is not None:
+        message.earlier_entries, message.earlier = ends.earlier.entries, ends.earlier.hash
+    if ends.kept is not None:
+        put_end(ends.kept, message.kept)
+
+
+def _read_ends(message: wire.Ends) -> Ends:
+    earlier = None
+    if message.earlier_entries:
+        earlier = Head(message.earlier_entries, message.earlier)
+        if message.earlier_entries > MAX_ENTRIES or not DIGEST.fullmatch(message.earlier):
+            raise Malformed("end of a book: expected a number of rows and a digest")
+    if not DIGEST.fullmatch(message.terms):
+        raise Malformed("ends of books: expected the hash of the terms, 64 hexadecimal digits")
+    return Ends(
+        message.terms,
+        read_end(message.own) if message.HasField("own") else None,
+        earlier,
+        read_end(message.kept) if message.HasField("kept") else None,
+    )
 
 
 def write_numbers(numbers: PublicNumbers, first: int) -> bytes:
@@ -130,7 +196,8 @@ def read_opening(content: bytes, host: str, size: int) -> Opening:
         ) from None
     if len(message.digest) != 32 or not all(re.fullmatch(PARTY, owner) for owner in message.owners):
         raise ContradictionError(f"{host}: this host's part of the sum cannot be read; contact the host's operator")
-    return Opening(*question, tuple(message.owners), words, message.digest)
+    end = read_reported(message.end, host) if message.HasField("end") else None
+    return Opening(*question, tuple(message.owners), words, message.digest, end, message.earlier or None)
 
 
 def _question(message: wire.SharedQuestion) -> Question:
@@ -157,9 +224,16 @@ class RemoteHost(RemoteDaemon):
         """Hand over a share bundle; the same one again changes nothing."""
         read_done(self._call("Deliver", write_share_bundle(bundle), timeout), self.name)
 
-    def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
-        """Return the host's part of the noisy sum for this question."""
-        return read_opening(self._call("Open", write_question(terms, number, content), timeout), self.name, size)
+    def open(
+        self, terms: str, number: int, content: str, size: int, timeout: float, seen: SignedEnd | None = None
+    ) -> Opening:
+        """Return the host's part of the noisy sum for this question; the host hears which end of its journal was
+        `seen`."""
+        return read_opening(self._call("Open", write_question(terms, number, content, seen), timeout), self.name, size)
+
+    def exchange_ends(self, ends: Ends, timeout: float) -> Ends:
+        """Tell the host where this party's book ends, and return what it tells."""
+        return read_ends_reply(self._call("Witness", write_ends(ends), timeout), self.name)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
         """Return the host's public numbers from place `first` on."""
@@ -229,6 +303,10 @@ class HostConnections:
         self._revoked = revoked_serials(identity)
         self._lock = threading.Lock()
         self._groups: dict[tuple[Host, ...], HostGroup] = {}
+
+    def signer(self) -> Signer:
+        """Return what signs as this party."""
+        return Signer(self._identity)
 
     def group(self, hosts: Sequence[Host], own: str | None = None) -> HostGroup:
         """Return all hosts of some terms; refuse one without an address. `own`: this party itself."""

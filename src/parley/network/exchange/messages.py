@@ -20,7 +20,9 @@ from google.protobuf.message import DecodeError, Message
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContradictionError, Malformed, NotOffered, Refusal, Unavailable
 from parley.network.exchange import wire_pb2 as wire
+from parley.network.exchange.witnesses import put_end, read_end
 from parley.owner.ledger.account import Account, Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.protocol.queries import Answer, Query
 from parley.protocol.task import question_of
 from parley.terms import PARTY
@@ -147,10 +149,12 @@ class AnswerReply:
     statement: AccountStatement
 
 
-def write_query(query: Query) -> bytes:
-    """Return the message that asks this query."""
+def write_query(query: Query, seen: SignedEnd | None = None) -> bytes:
+    """Return the message that asks this query; `seen`: the end of the owner's ledger that the learner saw."""
     message = wire.Query(id=query.id, round=query.round, kind=query.kind, counts=query.counts)
     message.agreement.terms, message.agreement.learner = query.terms_hash, query.learner
+    if seen is not None:
+        put_end(seen, message.agreement.seen)
     for name, array in query.arrays.items():
         _put(array, message.arrays[name])
     return bytes(message.SerializeToString())
@@ -158,6 +162,12 @@ def write_query(query: Query) -> bytes:
 
 def read_query(content: bytes) -> Query:
     """Return the query in a message, or a refusal that depends only on the kind of mistake."""
+    return read_asked(content)[0]
+
+
+def read_asked(content: bytes) -> tuple[Query, SignedEnd | None]:
+    """Return the query in a message and the end of the ledger that the learner saw, or a refusal that depends only on
+    the kind of mistake."""
     message = parsed(wire.Query, content)
     terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _MAX_ROUND:
@@ -167,7 +177,8 @@ def read_query(content: bytes) -> Query:
         raise Malformed("query: expected a kind of question that this version of Parley can answer")
     matrices = question.asks.matrices
     arrays = {name: _numbers(each, 2 if name in matrices else 1) for name, each in message.arrays.items()}
-    return question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
+    query = question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
+    return query, read_end(message.agreement.seen) if message.agreement.HasField("seen") else None
 
 
 def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -29,8 +30,11 @@ from parley.network.exchange.messages import (
     write_proposal,
 )
 from parley.network.exchange.share_bundle import Delivery, answer_or_deliver
-from parley.network.identity.certificates import check_identity, fingerprint, names, revoked_serials
+from parley.network.exchange.witnesses import countersigned
+from parley.network.identity.certificates import Signer, check_identity, fingerprint, names, revoked_serials
 from parley.network.identity.settings import Identity, OwnTable, Pinned, load_addresses
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.owner.owner import Owner
 from parley.protocol.queries import Query
 from parley.terms import Terms
@@ -66,6 +70,21 @@ class Peer(Protocol):
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement: ...
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None: ...
     def close(self) -> None: ...
+
+
+class Seen:
+    """What a learner says with each question: the latest end that it saw of the party's ledger (None: none yet)."""
+
+    name: str
+    seen: Callable[[], Head | None] = staticmethod(lambda: None)
+
+    def seen_end(self, query: Query, signer: Signer | None = None) -> SignedEnd | None:
+        """Return the end that the question brings, signed if this learner can."""
+        head = self.seen()
+        if head is None:
+            return None
+        end = SignedEnd(self.name, "ledger", query.terms_hash, "", head)
+        return end if signer is None else countersigned(end, signer.name, signer)
 
 
 class RemoteDaemon:
@@ -104,6 +123,11 @@ class RemoteDaemon:
             self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         elif identity is not None and not self._inspects:
             self._channel = self._secure_channel(identity)
+
+    @cached_property
+    def signer(self) -> Signer | None:
+        """What signs as this party; None without an identity."""
+        return None if self._identity is None else Signer(self._identity)
 
     def close(self) -> None:
         """Close the connection; calls under way end."""
@@ -190,7 +214,7 @@ class RemoteDaemon:
         return shown.public_bytes(serialization.Encoding.PEM)
 
 
-class RemoteOwner(RemoteDaemon):
+class RemoteOwner(RemoteDaemon, Seen):
     """An owner on another machine, asked through its daemon."""
 
     service = SERVICE
@@ -198,7 +222,11 @@ class RemoteOwner(RemoteDaemon):
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         """Return its answer; `Refusal` if it will not answer, `Unavailable` if asking again may help."""
         return messages.read_answer(
-            self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size
+            self._call("Ask", messages.write_query(query, self.seen_end(query, self.signer)), timeout),
+            query,
+            self.name,
+            records,
+            size,
         )
 
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:

@@ -3,21 +3,26 @@ three hosts, share j of an owner's words lies at hosts j and j - 1; of two, shar
 The last share is words, those before are seeds (`sharing.ring.expand_seed`), so a share bundle needs no labels."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from parley.errors import GuaranteeError, Malformed, SettingError, TooLate
+from parley.errors import GuaranteeError, Malformed, RolledBack, SettingError, TooLate
 from parley.owner.ledger.account import Account
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import Law, SharedNoise
 from parley.privacy.sharing.ring import Shares, to_bytes
 from parley.protocol.queries import Answer, Query
 from parley.terms import Host
+
+if TYPE_CHECKING:
+    from parley.network.exchange.witnesses import Witnesses
 
 MAX_HOSTS = 3  # at most
 SEED_BYTES = 32  # bytes
@@ -63,6 +68,8 @@ class Opening:
     owners: tuple[str, ...]
     words: Words
     digest: bytes
+    end: SignedEnd | None = None  # of the host's journal, and its digest where the learner saw it end before
+    earlier: str | None = None
 
 
 def shape_of(noise: SharedNoise) -> Shape:
@@ -113,6 +120,8 @@ class Group(Protocol):
 
     @property
     def connections(self) -> Mapping[str, HostConnection]: ...
+    @property
+    def keys(self) -> Mapping[str, str | None]: ...
 
 
 class HostGroups(Protocol):
@@ -123,28 +132,56 @@ class HostGroups(Protocol):
 
 
 class Delivery:
-    """An owner's connections to hosts."""
+    """An owner's connections to hosts. With `witnesses`, hosts hear where the ledger ends before a share leaves."""
 
-    def __init__(self, connections: HostGroups) -> None:
-        self._connections = connections
+    def __init__(self, connections: HostGroups, witnesses: "Witnesses | None" = None) -> None:
+        self._connections, self._witnesses = connections, witnesses
+        self._delivered: dict[str, Sequence[Host]] = {}  # since hosts last told their ends, the hosts by terms
         self._pool = ThreadPoolExecutor(MAX_HOSTS, thread_name_prefix="parley-delivery")
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Refuse, before any debit, if a host's address or key is not known."""
         self._connections.group(hosts)
 
+    def require_told(self, terms: str, hosts: Sequence[Host]) -> None:
+        """Refuse, before any debit, if the ledger went back by what a host knows; once for each start."""
+        if self._witnesses is not None:
+            self._witnesses.require_told(terms, lambda: self._keepers(hosts), DELIVERY_TIMEOUT_S)
+
     def send(self, hosts: Sequence[Host], bundles: Sequence[ShareBundle]) -> None:
-        """Send each host its share bundle, all at once; a host that had settled the round already is no failure."""
+        """Send each host its share bundle, all at once, when all keep the ledger's end with the debit; a host that had
+        settled the round already is no failure."""
+        if self._witnesses is not None:
+            tell = partial(self._witnesses.tell, bundles[0].terms_hash, timeout=DELIVERY_TIMEOUT_S)
+            self._all([partial(tell, witness, key) for witness, key in self._keepers(hosts)])
         connections = self._connections.group(hosts).connections
-        calls = [
-            self._pool.submit(connections[host.name].deliver, bundle, DELIVERY_TIMEOUT_S)
-            for host, bundle in zip(hosts, bundles, strict=True)
-        ]
+        self._all(
+            [
+                partial(connections[host.name].deliver, bundle, DELIVERY_TIMEOUT_S)
+                for host, bundle in zip(hosts, bundles, strict=True)
+            ]
+        )
+        self._delivered[bundles[0].terms_hash] = hosts
+
+    def refresh(self) -> None:
+        """Begin to hear where the journals end by now of hosts that got shares since; they may have opened a round that
+        only they and the learner know of. Nobody waits, and trouble is met again with the next share."""
+        while self._witnesses is not None and self._delivered:
+            terms, hosts = self._delivered.popitem()
+            for witness, key in self._keepers(hosts):
+                self._pool.submit(self._witnesses.tell, terms, witness, key, DELIVERY_TIMEOUT_S)
+
+    def _all(self, work: Sequence[Callable[[], None]]) -> None:
+        calls = [self._pool.submit(each) for each in work]
         failures = [
             error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)
         ]
-        for error in failures:
+        for error in sorted(failures, key=lambda error: not isinstance(error, RolledBack)):
             raise error
+
+    def _keepers(self, hosts: Sequence[Host]) -> list[tuple[Any, str | None]]:
+        group = self._connections.group(hosts)
+        return [(group.connections[host.name], group.keys[host.name]) for host in hosts]
 
     def close(self) -> None:
         """Close all connections to hosts, and end the threads that use them."""
@@ -163,6 +200,8 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
             "to hosts over a network, which requires certificates"
         )
     delivery.require(terms.hosts)
+    if not owner.ledger.account(query.terms_hash).closed:
+        delivery.require_told(query.terms_hash, terms.hosts)
     contribution, account = owner.contribute(query)
     if contribution.shares is None:
         raise GuaranteeError(

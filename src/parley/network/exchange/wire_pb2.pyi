@@ -19,16 +19,48 @@ class Numbers(_message.Message):
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Agreement(_message.Message):
-    __slots__ = ("terms", "learner", "entries", "numbers")
+    __slots__ = ("terms", "learner", "entries", "numbers", "seen")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     terms: str
     learner: str
     entries: int
     numbers: int
-    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ..., numbers: _Optional[int] = ...) -> None: ...
+    seen: SignedEnd
+    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ..., numbers: _Optional[int] = ..., seen: _Optional[_Union[SignedEnd, _Mapping]] = ...) -> None: ...
+
+class SignedEnd(_message.Message):
+    __slots__ = ("party", "terms", "book", "entries", "digest", "signature", "witness", "countersignature", "kind")
+    PARTY_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    BOOK_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    WITNESS_FIELD_NUMBER: _ClassVar[int]
+    COUNTERSIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    party: str
+    terms: str
+    book: str
+    entries: int
+    digest: str
+    signature: Signature
+    witness: str
+    countersignature: Signature
+    kind: str
+    def __init__(self, party: _Optional[str] = ..., terms: _Optional[str] = ..., book: _Optional[str] = ..., entries: _Optional[int] = ..., digest: _Optional[str] = ..., signature: _Optional[_Union[Signature, _Mapping]] = ..., witness: _Optional[str] = ..., countersignature: _Optional[_Union[Signature, _Mapping]] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class Signature(_message.Message):
+    __slots__ = ("certificate", "value")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    certificate: bytes
+    value: bytes
+    def __init__(self, certificate: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class PublicNumbers(_message.Message):
     __slots__ = ("arrays", "names", "data", "agreed")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from parley.errors import ParleyError
+from parley.errors import ParleyError, RolledBack
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal, require_known_heads
 from parley.network.hosting.service import HostService
@@ -60,6 +60,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         after.callback(log, "stopped")
         after.callback(journal.close)
         after.callback(connections.close)
+        after.callback(service.remember)
         after.callback(service.close)
         endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
         addresses = Addresses(settings.listen, metrics=settings.metrics)
@@ -68,7 +69,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
         warnings = identity_reminders(identity, lambda: network.credentials.certificate)
-        maintain(network, warnings, stop, log, slots.cancel_overdue, alive)
+        maintain(network, warnings, stop, log, slots.cancel_overdue, alive, service.remember)
 
 
 class Readiness:
@@ -91,11 +92,15 @@ class Readiness:
     def _books(self) -> list[str]:
         problems = []
         try:
-            begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
+            accepted = [terms for terms in self._acceptances.hashes() if not self._journal.closed(terms)]
+            begun = [self._journal.begun(terms) for terms in accepted]
+            self._service.witnesses.require_held()
             if not all(begun):
                 problems.append("some accepted terms are missing from the journal; put the latest journal back")
             if len(begun) > len(self._service.hosted):
                 problems.append("accepted terms cannot be served; read the reason in the log")
+        except RolledBack:
+            problems.append("the journal was put back to an earlier time; read the runbook")
         except (ParleyError, OSError):
             problems.append("the journal or the accepted terms cannot be read")
         return problems

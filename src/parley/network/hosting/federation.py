@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from parley.errors import AbortedRound, ExchangeError, Unavailable
+from parley.errors import AbortedRound, ContradictionError, ExchangeError, RolledBack, Unavailable
 from parley.network.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
 from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.messages import require_agreed
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.share_bundle import Opening
+from parley.network.exchange.witnesses import countersigned, end_text
 from parley.network.hosting.proposal import assignment_of
 from parley.network.hosting.sums import open_answer
+from parley.numerals import counted
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 
@@ -33,8 +36,10 @@ class SharedFederation(Federation):
         warn: Warn,
         heads: Mapping[str, Head] | None = None,
         answers: Mapping[str, int] | None = None,
+        ends: Mapping[str, SignedEnd] | None = None,
     ) -> None:
         super().__init__(setup, peers, deadline, warn, heads, answers)
+        self.ends = dict(ends or {})
         self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
         if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
@@ -110,11 +115,42 @@ class SharedFederation(Federation):
     def _open(self, query: Query) -> list[Opening]:
         """Return all openings. One host's abort is raised first, then what waiting cannot mend."""
         size = self._assignment.turn(query.round).shape.size
-        calls = [
-            self._opening.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))
-            for host in self._hosts
-        ]
+        calls = [self._opening.submit(self._opened, host, query, size) for host in self._hosts]
         failures = [error for call in calls if (error := call.exception()) is not None]
         if failures:
-            raise min(failures, key=lambda error: (not isinstance(error, AbortedRound), isinstance(error, Unavailable)))
+            raise min(failures, key=_precedence)
         return [call.result() for call in calls]
+
+    def _opened(self, host: RemoteHost, query: Query, size: int) -> Opening:
+        """Return a host's opening; the host hears which end of its journal was seen, and shows that it goes on."""
+        known, signer = self.ends.get(host.name), host.signer
+        seen = None if known is None or signer is None else countersigned(known, signer.name, signer)
+        opening = host.open(query.terms_hash, query.round, query.content, size, self._deadline, seen)
+        end = opening.end
+        if end is None:
+            self._warn_once(f"{host.name}: an older version, which does not report the length of its journal")
+            return opening
+        about = (end.party, end.kind, end.terms) == (host.name, "journal", query.terms_hash)
+        if (
+            not about
+            or end.signature is None
+            or signer is None
+            or not signer.certified(end.signature, end_text(end), host.name)
+        ):
+            raise ContradictionError(f"{host.name}: the end of its journal is not signed by a certified key")
+        if known is not None and (opening.earlier != known.head.hash or end.head.entries < known.head.entries):
+            raise ContradictionError(
+                f"{host.name}: the host's journal was rolled back. The journal had "
+                f"{counted(known.head.entries, 'row')}, and its {counted(end.head.entries, 'row')} now do not continue "
+                "those. The host puts the latest journal back, or runs parley host restore"
+            )
+        self.ends[host.name] = end
+        return opening
+
+
+def _precedence(error: BaseException) -> int:
+    """Return which of several failures is raised: a journal that went back, an abort, what waiting cannot mend."""
+    kinds = RolledBack | ContradictionError, AbortedRound
+    return next(
+        (place for place, kind in enumerate(kinds) if isinstance(error, kind)), 2 + isinstance(error, Unavailable)
+    )

@@ -60,7 +60,8 @@ part remains on the sum, and no epsilon holds.
 
 Beside a curious host a lost journal is not made good, in both cases: the other host could open the same shares again
 under another noise. So a host remembers in its account's state folder where its journal ended, and takes up no older
-one (`journal`); a disk that is put back whole takes both back.
+one (`journal`). A disk that is put back whole takes both back; then whoever saw a later end tells it, as long as
+somebody honest did (`exchange.witnesses`).
 """
 
 import hashlib
@@ -72,7 +73,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
+from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, RolledBack, TooLate, Unavailable
 from parley.network.exchange.share_bundle import (
     CONTENT_PATTERN,
     MAX_HOSTS,
@@ -387,8 +388,9 @@ class Host:
     def _ask_others(self, question: Callable[[Peer], T]) -> dict[int, T]:
         calls = {index: self._both.submit(question, peer) for index, peer in self._peers.items()}
         failures = [error for call in calls.values() if (error := call.exception()) is not None]
+        told = [error for error in failures if isinstance(error, RolledBack)]  # then no row is worth writing
         definite = [error for error in failures if isinstance(error, AbortedRound | ContentMismatch)]
-        for error in definite or failures:
+        for error in told or definite or failures:
             raise error
         return {index: call.result() for index, call in calls.items()}
 

@@ -6,7 +6,7 @@ together with the host's sums, or neither does; no noise stands in two records. 
 row holds the hash of the one before, so a row that was changed, or removed from the middle, is noticed when the file is
 opened. A whole file that was put back, and a copy left behind, are noticed by what the account's state folder
 remembers; a file of which nothing is remembered is refused (`chain.Memory`). Put back together with the state folder it
-is not noticed; `host.py` says why that is harmless with three hosts, and not with two.
+is noticed by who saw a later end (`exchange.witnesses`); `host.py` says why that matters with two hosts.
 
 Of owners' answers it holds two of three shares of a sum that already carries its noise, of the latest rounds; never
 shares of single owners. Of two hosts, each holds one share, with a whole noise of its own or with its share of the
@@ -14,27 +14,28 @@ noise that both drew.
 """
 
 import hashlib
+import hmac
 import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from parley.durable import create, state_folder
 from parley.errors import BrokenChainError, GuaranteeError, LedgerError, StateFolderError
-from parley.network.hosting.proposal import assignment_of
-from parley.network.identity.settings import HostSettings
-from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.owner.ledger.account import Head
 from parley.owner.ledger.chain import FIRST_PREVIOUS_HASH, Memory, hash_at, head
 from parley.owner.ledger.connections import FileConnection, FileIdentity
-from parley.protocol.setup import resolve
+from parley.owner.ledger.witnessed import Book, Witnessed
 
 APPLICATION, VERSION = 0x50617248, 1
+RESTORED_VERSION = 2  # of a journal with closed terms, which earlier versions of Parley would go on opening
+CLOSED_REASON = "this host closed these terms when it restored its journal; agree on new terms"
 # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
 KEPT_SUM_BYTES = 1 << 26
 
@@ -46,6 +47,9 @@ KEPT_SUM_BYTES = 1 << 26
 # left-out   the owners (JSON) whose answers exceeded their bounds and are not in the record, if there are any
 # opened     nothing: the sums may leave, and are repeated for ever
 # void       why the round was aborted (text)
+# close      why these terms are closed for ever (text); round 0
+# restore    random; no terms, its number as the round: from here on it is another book to witnesses
+# secret     random; no terms, round 0: in journals of earlier versions, what blinds the ends that others see
 SCHEMA = (
     """CREATE TABLE entries (
   seq INTEGER PRIMARY KEY, terms TEXT NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
@@ -125,6 +129,19 @@ class Journal:
         with self._db.transaction() as db:
             if not _begun(db, terms):
                 _append(db, terms, 0, "begin", "")
+
+    def closed(self, terms: str) -> bool:
+        """Whether these terms were closed: nothing more is agreed on or opened under them."""
+        with self._db.transaction() as db:
+            return _closed(db, terms)
+
+    @cached_property
+    def witnessed(self) -> Witnessed:
+        """The ends of others' books that this file keeps, and what witnesses signed about this journal."""
+        with self._db.transaction() as db:
+            if not _has_blinding(db):
+                _append(db, "", 0, "secret", secrets.token_hex(32))
+        return Witnessed(BOOK, self._db.transaction)
 
     def begun(self, terms: str) -> bool:
         """Whether this is the journal of these terms; another may lack what was opened."""
@@ -279,7 +296,7 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         for statement in SCHEMA:
             db.execute(statement)
         return
-    if (application, number) != (APPLICATION, VERSION):
+    if application != APPLICATION or number not in (VERSION, RESTORED_VERSION):
         raise LedgerError(
             f"{path}: expected a host's journal that this version of Parley can read; check the path, or update Parley"
         )
@@ -307,6 +324,52 @@ def _checked_reader(connection: FileConnection, path: Path) -> FileConnection:
     return connection
 
 
+# How rows are shown to witnesses. Formal guarantee: without the secret, 32 random bytes in the file, a shown digest is
+# as good as random (HMAC-SHA-256), and the same for the same rows. A row's own hash would not do: that of a record
+# follows from this host's part of a sum, and whoever knows the other parts could try all values of a single number
+# before anything is opened.
+
+
+def _has_blinding(db: sqlite3.Connection) -> bool:
+    """Whether the journal has a secret."""
+    return _blinding(db) is not None
+
+
+def _blinding(db: sqlite3.Connection) -> bytes | None:
+    """Return 32 random bytes that nobody else knows. The first row of a journal that this version began is random; in
+    an older one the name of its memory follows from the path, so that such a journal has a row for this alone."""
+    found = db.execute(
+        "SELECT body FROM entries WHERE kind='secret' OR (kind='memory' AND seq=1) ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    return None if found is None else bytes.fromhex(found[0])
+
+
+def _blinded(db: sqlite3.Connection, text: str) -> str:
+    return hmac.new(_blinding(db) or b"", text.encode(), "sha256").hexdigest()
+
+
+def _book_name(db: sqlite3.Connection) -> str:
+    restored = db.execute("SELECT body FROM entries WHERE kind='restore' ORDER BY seq DESC LIMIT 1").fetchone()
+    return _blinded(db, "book" if restored is None else f"book {restored[0]}")
+
+
+def _shown_digest(db: sqlite3.Connection, entries: int) -> str | None:
+    known = hash_at(db, entries)
+    return None if known is None else _blinded(db, f"{entries} {known}")
+
+
+def _shown_head(db: sqlite3.Connection) -> Head:
+    end = head(db)
+    return Head(end.entries, _blinded(db, f"{end.entries} {end.hash}"))
+
+
+BOOK = Book(_book_name, _shown_head, _shown_digest)
+
+
+def _closed(db: sqlite3.Connection, terms: str) -> bool:
+    return db.execute("SELECT 1 FROM entries WHERE terms=? AND kind='close'", (terms,)).fetchone() is not None
+
+
 def _memory_name(db: sqlite3.Connection) -> str | None:
     found = db.execute("SELECT body FROM entries WHERE kind='memory'").fetchone()
     return None if found is None else str(found[0])
@@ -323,9 +386,10 @@ def _begun(db: sqlite3.Connection, terms: str) -> bool:
 def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
     rows = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
     bodies, sums = {kind: body for kind, body, _ in rows}, [sums for kind, _, sums in rows if kind == "record"]
-    return Entry(
-        bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies
-    )
+    opened, aborted = "opened" in bodies, bodies.get("void")
+    if aborted is None and not opened and _closed(db, terms):
+        aborted = CLOSED_REASON
+    return Entry(bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, aborted, opened)
 
 
 def _append(
@@ -360,6 +424,24 @@ def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
     )
 
 
+def close_everything(db: sqlite3.Connection, path: Path, others: Collection[str]) -> str:
+    """Close all terms that this copy of the journal at `path` or `others` name, and begin another book; return the name
+    of its memory. Earlier versions of Parley do not open the journal any more: they would go on under closed terms."""
+    _require_journal(db, path)
+    rows = db.execute("SELECT DISTINCT terms FROM entries WHERE terms<>''").fetchall()
+    for terms in sorted({terms for (terms,) in rows} | {*others}):
+        if not _closed(db, terms):
+            _append(db, terms, 0, "close", CLOSED_REASON)
+    name = _memory_name(db)
+    if name is None:
+        name = _hashed(str(path.resolve()))
+        _append(db, "", 0, "memory", name)
+    (restores,) = db.execute("SELECT COUNT(*) FROM entries WHERE kind='restore'").fetchone()
+    _append(db, "", restores + 1, "restore", secrets.token_hex(32))
+    db.execute(f"PRAGMA user_version = {RESTORED_VERSION}")
+    return name
+
+
 def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
     """Refuse journals that are older than the ends in this file, by name; without a file nothing is known."""
     if not path.exists():
@@ -375,37 +457,3 @@ def require_known_heads(path: Path, journals: Mapping[str, Journal]) -> None:
             raise BrokenChainError(
                 f"{journal.path}: this journal is an older or different journal; put the latest journal back"
             )
-
-
-def statement(settings: HostSettings) -> dict[str, Any]:
-    """Recompute the journal's chain and return its row counts; a running daemon does not wait for it."""
-    if not settings.journal.exists():
-        raise LedgerError(
-            f"{settings.journal}: no such journal; put the journal back, or create a first journal with parley host "
-            "init"
-        )
-    journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
-    try:
-        accepted = [
-            acceptance for terms_hash in acceptances.hashes() if (acceptance := acceptances.get(terms_hash)) is not None
-        ]
-        agreements = [_agreement(journal, acceptance) for acceptance in accepted]
-        head = journal.head
-    finally:
-        journal.close()
-    return {"host": settings.name, "agreements": agreements, "rows": head.entries, "head": head.hash}
-
-
-def _agreement(journal: Journal, acceptance: Acceptance) -> dict[str, Any]:
-    terms = acceptance.terms
-    counts = journal.counts(terms.hash)
-    return {
-        "terms": terms.hash,
-        "title": terms.title,
-        "learner": terms.learning.learner,
-        "begun": "begin" in counts,  # else it was accepted with another journal: nothing is opened by it
-        "rounds": assignment_of(resolve(terms)).rounds,
-        "opened": counts.get("opened", 0),
-        "void": counts.get("void", 0),
-        "waiting": journal.waiting(terms.hash),
-    }

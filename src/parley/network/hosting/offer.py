@@ -1,22 +1,35 @@
-"""Becoming a host: its settings and journal, what terms ask of it in words, and accepting them."""
+"""Becoming a host: its settings and journal, what terms ask of it in words, and accepting them; what its journal says,
+and a copy of the journal put back, so that nothing that was lost can be opened again.
+
+Formal guarantee: after `restore` the host agrees on nothing and opens nothing under any terms that the copy or the
+folder of acceptances names, except that it repeats what the copy says it opened. To witnesses the journal is another
+book from then on: they go on under new terms alone, and refuse one of the old agreements under it.
+"""
 
 import json
+import sqlite3
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.durable import create, make_folder
+from parley.durable import create, make_folder, state_folder, sync_folder
 from parley.errors import CertificateError, LedgerError, SettingError
 from parley.network.exchange.host_connections import TWO_HOSTS_WARNING, host_keys
 from parley.network.exchange.share_bundle import MAX_HOSTS
-from parley.network.hosting.journal import Journal
+from parley.network.hosting.journal import CLOSED_REASON, Journal, close_everything
 from parley.network.hosting.proposal import assignment_of
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
+from parley.network.serving.opening import daemon_lock
 from parley.numerals import counted
 from parley.owner.disclosure import host_facts, key_warnings, role_warnings
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.backup import merge_wal, remove_copy, set_aside
+from parley.owner.ledger.chain import Memory, hash_at, head
+from parley.owner.ledger.connections import connect
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.terms.file import TermsWarning
@@ -78,6 +91,8 @@ class HostOffer:
         """Begin these terms in the journal, and serve them from now on; repeating it changes nothing."""
         journal, acceptances = Journal(self.settings.journal), Acceptances(self.settings.accepted)
         try:
+            if journal.closed(self.terms.hash):
+                raise LedgerError(f"{self.settings.journal}: {CLOSED_REASON}")
             if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
                 raise LedgerError(
                     f"{self.settings.journal}: these terms were accepted with another journal; put the other journal "
@@ -171,3 +186,106 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         *([] if len(assignment.hosts) == MAX_HOSTS else [ROLLBACK_WARNING]),
         *([PAIRED_WARNING] if assignment.paired else []),
     ]
+
+
+def statement(settings: HostSettings) -> dict[str, Any]:
+    """Recompute the journal's chain and return its row counts; a running daemon does not wait for it."""
+    if not settings.journal.exists():
+        raise LedgerError(
+            f"{settings.journal}: no such journal; put the journal back, or create a first journal with parley host "
+            "init"
+        )
+    journal, acceptances = Journal(settings.journal, writes=False), Acceptances(settings.accepted)
+    try:
+        accepted = [
+            acceptance for terms_hash in acceptances.hashes() if (acceptance := acceptances.get(terms_hash)) is not None
+        ]
+        agreements = [_agreement(journal, acceptance) for acceptance in accepted]
+        end = journal.head
+    finally:
+        journal.close()
+    return {"host": settings.name, "agreements": agreements, "rows": end.entries, "head": end.hash}
+
+
+def _agreement(journal: Journal, acceptance: Acceptance) -> dict[str, Any]:
+    terms = acceptance.terms
+    counts = journal.counts(terms.hash)
+    return {
+        "terms": terms.hash,
+        "title": terms.title,
+        "learner": terms.learning.learner,
+        "begun": "begin" in counts,  # else it was accepted with another journal: nothing is opened by it
+        "closed": "close" in counts,
+        "rounds": assignment_of(resolve(terms)).rounds,
+        "opened": counts.get("opened", 0),
+        "void": counts.get("void", 0),
+        "waiting": journal.waiting(terms.hash),
+    }
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The journal's new end, how many agreements are closed in it, and where the replaced one lies."""
+
+    head: Head
+    closed: int
+    aside: Path | None
+
+
+def restore(copy: Path, settings: HostSettings) -> Restored:
+    """Put a copy in the journal's place, with all agreements closed. A crash leaves the old journal, none, or the new
+    one. The daemon must not run."""
+    journal = settings.journal.resolve()
+    with daemon_lock(settings.journal, "journal", "parley host init") if journal.exists() else nullcontext():
+        _require_latest(copy, journal)
+        memories, accepted = state_folder("journals", lasting=True), Acceptances(settings.accepted).hashes()
+        fresh, replaced = journal.with_name(f".{journal.name}.restoring"), False
+        try:
+            end, closed, name = _copied(copy, fresh, journal, accepted)
+            aside = set_aside(journal)
+            Memory(memories, name, journal, "journal").replace(end)
+            fresh.rename(journal)
+            replaced = True
+            sync_folder(journal.parent)
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            left = "in place" if replaced or journal.exists() else f"in {journal.name}.replaced-… in the same folder"
+            raise LedgerError(
+                f"{journal}: the journal cannot be replaced ({reason}); a journal is {left}. Repeat the command"
+            ) from None
+        finally:
+            remove_copy(fresh)
+        Journal(journal).close()
+    return Restored(end, closed, aside)
+
+
+def _copied(copy: Path, fresh: Path, journal: Path, accepted: list[str]) -> tuple[Head, int, str]:
+    """Make the closed journal on the disk; return its end, how many agreements are closed, its memory's name."""
+    if not copy.is_file():
+        raise LedgerError(f"{copy}: the journal does not exist; check the path")
+    remove_copy(fresh)
+    create(fresh, b"")
+    with closing(connect(copy)) as one, closing(sqlite3.connect(fresh)) as other:
+        one.backup(other)
+    with closing(sqlite3.connect(fresh, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        name = close_everything(db, journal, accepted)
+        (closed,) = db.execute("SELECT COUNT(*) FROM entries WHERE kind='close'").fetchone()
+        end = head(db)
+        db.execute("COMMIT")
+    merge_wal(fresh)
+    return end, int(closed), name
+
+
+def _require_latest(copy: Path, journal: Path) -> None:
+    """Refuse to replace a whole journal by an older one that it goes on from."""
+    if not journal.is_file() or not copy.is_file() or copy.samefile(journal):
+        return
+    with suppress(sqlite3.Error), closing(connect(journal)) as now, closing(connect(copy)) as then:
+        known, end = head(then), head(now)
+        if hash_at(now, known.entries) == known.hash and end.entries > known.entries:
+            raise LedgerError(
+                f"{copy}: the current journal contains this copy and "
+                f"{counted(end.entries - known.entries, 'more row')}, so nothing needs to be restored. If the current "
+                f"journal also lacks rows, restore from the file {journal} itself"
+            )

@@ -4,30 +4,44 @@ Formal guarantee: an owner's share bundle is taken from a caller whose certifica
 is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms hear
 what this one holds. Where the terms or host.toml give a host's key, only its holder is that host, whatever the
 authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered of
-it (`journal`). Every byte that leaves is a row of the journal, a message of the drawing of noise, a public number, a
-reply on this daemon's health, or one of a fixed set of sentences. Errors inside never travel.
+it (`journal`), or than what the other hosts, an owner or the learner saw of it: before it proposes anything after a
+start, and before it opens, it exchanges ends with the other hosts (`exchange.witnesses`). Every byte that leaves is a
+row of the journal, an end of a book (the journal's under its own secret), a message of the drawing of noise, a public
+number, a reply on this daemon's health, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from parley.data.public_numbers import PublicNumbers
-from parley.errors import AbortedRound, ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
+from parley.errors import (
+    AbortedRound,
+    ContentMismatch,
+    ParleyError,
+    Refusal,
+    RolledBack,
+    SettingError,
+    Unavailable,
+    UnknownTerms,
+)
 from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
+from parley.network.exchange.witnesses import Sender, Witness, Witnesses
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.host import PEER_TIMEOUT_S, Host
-from parley.network.hosting.journal import Journal
+from parley.network.hosting.journal import CLOSED_REASON, Journal
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
 from parley.network.serving.server import HungUp, Work
 from parley.network.serving.service import Replies, caller_facts, loggable
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.protocol.setup import resolve
 
 UNKNOWN_CALLER_MESSAGE = "this host has not accepted these terms for this caller"
@@ -37,6 +51,7 @@ CHECK_INTERVAL_S = 2.0  # seconds between two looks for terms that were accepted
 HOST_REFUSALS = {  # another host's refusals
     AbortedRound.code: "says that this round is aborted",
     ContentMismatch.code: "says that another question was asked in this round",
+    RolledBack.code: "saw a later end of this host's journal; put the latest journal back, or run parley host restore",
     Unavailable.code: "does not answer at the moment; ask the same question again",
 }
 MESSAGE_OVERHEAD_BYTES = 1 << 16  # bytes of a message beside its numbers
@@ -49,6 +64,7 @@ class OtherHost:
     """Another host, as `Host` asks it."""
 
     connection: RemoteHost
+    tell: Callable[[], None] = lambda: None  # where this host's journal ends
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
         return Proposal.from_text(
@@ -56,6 +72,8 @@ class OtherHost:
         )
 
     def record(self, terms_hash: str, number: int) -> str:
+        """Return the digest of what it recorded, once it keeps the end of this journal with this host's record."""
+        self.tell()
         return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PEER_TIMEOUT_S))
 
     def _heard(self, call: Callable[[], T]) -> T:
@@ -98,6 +116,22 @@ class HostedAgreement:
             return None
         return self.assignment.hosts.index(name)
 
+    def sender(self, caller: Caller, own: SignedEnd | None) -> Sender:
+        """Return the owner or other host that calls about its `own` book, with its key if one is known; refuse anybody
+        else. An owner may also be a host, under the same name."""
+        number = self.other_host(caller)
+        if own is not None and own.kind == "ledger":
+            if own.party in caller.names and own.party in [owner.name for owner in self.acceptance.terms.owners]:
+                return Sender(own.party, kind="ledger")
+        elif number is not None:
+            name = self.assignment.hosts[number]
+            return Sender(name, self.group.keys[name])
+        raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
+
+    def witnesses(self) -> list[tuple[Witness, str | None]]:
+        """Return the other hosts, with their keys where known."""
+        return [(connection, self.group.keys[name]) for name, connection in self.group.connections.items()]
+
     def close(self) -> None:
         if self.drawer is not None:
             self.drawer.close()
@@ -125,8 +159,11 @@ class HostService:
             log,
         )
         self._replies = Replies(log, messages.write_refusal, FAILURE_MESSAGE)
+        warn = lambda reason: log.rate_limited("warning", reason=reason)  # noqa: E731
+        self.witnesses = Witnesses(name, "journal", journal.witnessed, connections.signer(), warn)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
+        self._closed: set[str] = set()  # accepted terms that a restore closed
         self._beginning = True  # until the accepted terms were taken up once
         self._looked = time.monotonic()
         # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
@@ -141,6 +178,7 @@ class HostService:
             "Record": self.record,
             "Carry": self.carry,
             "Stand": self.stand,
+            "Witness": self.witness,
         }
 
     @property
@@ -152,6 +190,9 @@ class HostService:
         """Take up all accepted terms, and log which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
+                if self._journal.closed(terms):
+                    self._closed.add(terms)
+                    continue
                 self._agreement(terms)
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
@@ -178,7 +219,7 @@ class HostService:
             except OSError as error:
                 self._log.rate_limited("trouble", reason=type(error).__name__)
                 return
-            if len(known) > len(self._hosted):
+            if len(known) > len(self._hosted) + len(self._closed):
                 self.prepare()
 
     def health(self) -> bytes:
@@ -194,6 +235,7 @@ class HostService:
             facts |= {"terms": bundle.terms_hash, "round": bundle.round, "owner": bundle.owner}
             if bundle.owner not in caller.names:
                 raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
+            self.witnesses.require_current(bundle.owner, "ledger", bundle.terms_hash)
             hosted.host.receive(bundle)
             return messages.write_reply(done=True)
 
@@ -208,11 +250,15 @@ class HostService:
             facts |= {"terms": terms, "round": number}
             if not hosted.acceptance.admits(caller):
                 raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
+            seen = messages.read_seen(content)
+            self.witnesses.hear(seen, Sender(hosted.acceptance.terms.learning.learner))
+            self._require_told(hosted)
             opening = hosted.host.open(number, content_hash)
             facts["owners"] = len(opening.owners)
             if left_out := self._journal.left_out(terms, number):
                 facts["left_out"] = left_out
-            return messages.write_opening(opening)
+            end, earlier = self.witnesses.own_end(terms, 0 if seen is None else seen.head.entries)
+            return messages.write_opening(replace(opening, end=end, earlier=earlier))
 
         return self._replies.reply("answer", caller, work)
 
@@ -236,6 +282,7 @@ class HostService:
             terms, number, content_hash = messages.read_question(content)
             hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
+            self._require_told(hosted)
             return messages.write_reply(proposal=hosted.host.proposal(number, content_hash).to_text())
 
         return self._replies.reply("proposal", caller, work)
@@ -247,9 +294,21 @@ class HostService:
             terms, number, _ = messages.read_question(content)
             hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
+            self._require_told(hosted)
             return messages.write_reply(record=hosted.host.record(number))
 
         return self._replies.reply("record", caller, work)
+
+    def witness(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """Keep where an owner's ledger or another host's journal ends, and tell where this journal does."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            ends = messages.read_ends(content)
+            hosted = self._agreement(ends.terms)
+            facts |= {"terms": ends.terms}
+            return messages.write_ends_reply(self.witnesses.answer(ends, hosted.sender(caller, ends.own)))
+
+        return self._replies.reply(None, caller, work)
 
     def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """Take another host's message of the drawing of noise; too many to log."""
@@ -270,11 +329,24 @@ class HostService:
         for hosted in self.hosted:
             hosted.close()
 
+    def remember(self) -> None:
+        """Write down what witnesses signed; trouble is logged, and every question meets it again."""
+        try:
+            self.witnesses.flush()
+        except (ParleyError, OSError) as error:
+            self._log.rate_limited("journal-trouble", reason=loggable(error))
+
     def _of_host(self, terms: str, caller: Caller) -> HostedAgreement:
         hosted = self._agreement(terms)
-        if hosted.other_host(caller) is None:
+        number = hosted.other_host(caller)
+        if number is None:
             raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
+        self.witnesses.require_current(hosted.assignment.hosts[number], "journal", terms)
         return hosted
+
+    def _require_told(self, hosted: HostedAgreement) -> None:
+        """Wait for another host, once after a start, that says where it saw this journal end."""
+        self.witnesses.require_told(hosted.assignment.terms_hash, hosted.witnesses, PEER_TIMEOUT_S)
 
     def _agreement(self, terms: str) -> HostedAgreement:
         """Return this host under the terms with this hash, or refuse."""
@@ -282,6 +354,8 @@ class HostService:
         if acceptance is None:
             raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
         with self._lock:
+            if terms not in self._hosted and self._journal.closed(terms):
+                raise UnknownTerms(CLOSED_REASON)
             if terms not in self._hosted:
                 self._hosted[terms] = self._host_agreement(acceptance)
                 self._log("ready", terms=terms)
@@ -299,9 +373,9 @@ class HostService:
         group = self._connections.group(acceptance.terms.hosts, self._name)
         peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}
         pool = Pool(assignment.drawn_ahead)
-        host = Host(
-            self._name, assignment, self._journal, pool, {i: OtherHost(connection) for i, connection in peers.items()}
-        )
+        tell = partial(self.witnesses.tell, assignment.terms_hash, timeout=2 * PEER_TIMEOUT_S)
+        others = {i: OtherHost(each, partial(tell, each, group.keys[each.name])) for i, each in peers.items()}
+        host = Host(self._name, assignment, self._journal, pool, others)
         for number in host.aborted:
             self._log(
                 "void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed"

@@ -5,17 +5,19 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from parley.durable import PRIVATE_MODE, create, exposed, file_version
 from parley.errors import CertificateError
 from parley.network.identity.settings import Identity
 from parley.numerals import counted
+from parley.owner.ledger.witnessed import Signature
 
 AUTHORITY_FILE_STEM = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl
 PUBLIC_FILE_MODE = 0o644  # the permissions of what everybody may read
@@ -307,3 +309,75 @@ def require_private(key: Path) -> None:
     """Refuse a key that others can read."""
     if exposed(key):
         raise CertificateError(f"{key}: other accounts may read this key; run chmod 600 {key}")
+
+
+MAX_CERTIFICATE_BYTES = 1 << 14
+MAX_SIGNATURE_BYTES = 256
+
+
+class Signer:
+    """Signs as one party and checks what others signed. A renewed certificate is taken up without a restart."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity, self._lock = identity, threading.Lock()
+        self._authority, self._revoked = read_certificate(identity.authority), revoked_serials(identity)
+        self._version = self._file_versions()
+        self._key, self._certificate = self._read()
+
+    @property
+    def name(self) -> str:
+        """The name on this party's certificate."""
+        return names(_parsed(self._certificate))[0]
+
+    def sign(self, text: bytes) -> Signature:
+        """Return this party's signature of the text."""
+        with self._lock:
+            version = self._file_versions()
+            if version != self._version:
+                try:
+                    self._key, self._certificate = self._read()
+                    self._version = version
+                except (CertificateError, OSError):
+                    pass  # half renewed: the pair that was read before signs meanwhile
+            key, certificate = self._key, self._certificate
+        return Signature(certificate, key.sign(text, ec.ECDSA(hashes.SHA256())))
+
+    def certified(self, signature: Signature, text: bytes, party: str, key: str | None = None) -> bool:
+        """Whether somebody signed the text whom the authority certified under the party's name, and did not revoke;
+        with a `key`, only the holder of that one."""
+        return self.once_certified(signature, text, party) and (
+            _parsed(signature.certificate).serial_number not in self._revoked
+            and key in (None, fingerprint(_parsed(signature.certificate)))
+        )
+
+    def once_certified(self, signature: Signature, text: bytes, party: str) -> bool:
+        """Whether a key that the authority ever certified under this name signed the text, expired or revoked by now
+        or not: for what a party signed itself, long ago."""
+        if len(signature.certificate) > MAX_CERTIFICATE_BYTES or len(signature.value) > MAX_SIGNATURE_BYTES:
+            return False
+        try:
+            certificate = _parsed(signature.certificate)
+            public = certificate.public_key()
+        except (ValueError, TypeError):
+            return False
+        if party not in names(certificate) or not isinstance(public, ec.EllipticCurvePublicKey):
+            return False
+        try:
+            public.verify(signature.value, text, ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            return False
+        return issued_by(certificate, self._authority)
+
+    def _read(self) -> tuple[ec.EllipticCurvePrivateKey, bytes]:
+        key, certificate = read_key(self._identity.key), read_certificate(self._identity.certificate)
+        if key.public_key() != certificate.public_key():
+            raise CertificateError(f"{self._identity.key}: the key does not belong to {self._identity.certificate}")
+        return key, certificate.public_bytes(serialization.Encoding.DER)
+
+    def _file_versions(self) -> tuple[object, ...]:
+        return tuple(file_version(path) for path in (self._identity.key, self._identity.certificate))
+
+
+@lru_cache(maxsize=64)
+def _parsed(certificate: bytes) -> x509.Certificate:
+    return x509.load_der_x509_certificate(certificate)

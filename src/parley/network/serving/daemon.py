@@ -16,7 +16,8 @@ from parley.data.sources import find_source
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.share_bundle import Delivery
-from parley.network.identity.certificates import check_identity
+from parley.network.exchange.witnesses import Witnesses
+from parley.network.identity.certificates import Signer, check_identity
 from parley.network.identity.settings import OwnerSettings
 from parley.network.serving.acceptance import Acceptances, require_both
 from parley.network.serving.health import Readiness, SelfCall
@@ -35,7 +36,7 @@ from parley.network.serving.server import (
     start_serving,
     start_workers,
 )
-from parley.network.serving.service import OwnerService, ProposalService
+from parley.network.serving.service import OwnerService, ProposalService, open_witnesses
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.protocol.stages import agreed_answers
@@ -57,12 +58,13 @@ def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
     return Owner(settings.name, table, ledger=ledger)
 
 
-def open_delivery(settings: OwnerSettings) -> Delivery | None:
-    """Return the owner's connections to hosts, if its settings name some; nobody is called yet."""
+def open_delivery(settings: OwnerSettings, witnesses: Witnesses | None = None) -> Delivery | None:
+    """Return the owner's connections to hosts, if its settings name some; nobody is called yet. With `witnesses`, the
+    hosts keep the ledger's end."""
     identity = settings.identity
     if not settings.hosts or identity is None:
         return None
-    return Delivery(HostConnections(settings.hosts, identity, "owner.toml: hosts"))
+    return Delivery(HostConnections(settings.hosts, identity, "owner.toml: hosts"), witnesses)
 
 
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
@@ -80,8 +82,10 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 
 def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
-    delivery = open_delivery(settings)
-    service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(MAX_CALLS_PER_CALLER, SEND_TIMEOUT_S)
+    witnesses = open_witnesses(owner, None if settings.identity is None else Signer(settings.identity))
+    delivery = open_delivery(settings, witnesses)
+    service = OwnerService(owner, acceptances, log, delivery, witnesses)
+    slots = CallSlots(MAX_CALLS_PER_CALLER, SEND_TIMEOUT_S)
     network = (
         None
         if settings.identity is None

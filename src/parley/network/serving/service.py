@@ -22,18 +22,21 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.errors import DataError, Malformed, ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.errors import DataError, Malformed, ParleyError, Refusal, RolledBack, Unavailable, UnknownTerms
 from parley.network.exchange import messages
 from parley.network.exchange.messages import AccountStatement, ProposalState, read_proposal, write_refusal, write_state
 from parley.network.exchange.share_bundle import Delivery, answer_or_deliver
+from parley.network.exchange.witnesses import Sender, Witnesses
+from parley.network.identity.certificates import Signer
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.inbox import Inbox, Proposal, now, parties
 from parley.network.serving.log import Log
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.owner.owner import Agreement, Owner
 from parley.version import __version__
 
@@ -55,6 +58,8 @@ class Replies:
         except Refusal as refusal:
             event, reply = "refusal", self.write_refusal(refusal)
             facts["code"] = refusal.code
+            if isinstance(refusal, RolledBack):  # the operator has to act
+                facts["reason"] = str(refusal)
         except Exception as error:
             event, reply = "trouble", self.write_refusal(Unavailable(self.trouble))
             facts["reason"] = loggable(error)
@@ -92,8 +97,16 @@ class OwnerService:
 
     full_name = messages.SERVICE
 
-    def __init__(self, owner: Owner, acceptances: Acceptances, log: Log, delivery: Delivery | None = None) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        acceptances: Acceptances,
+        log: Log,
+        delivery: Delivery | None = None,
+        witnesses: Witnesses | None = None,
+    ) -> None:
         self._owner, self._acceptances, self._log, self._delivery = owner, acceptances, log, delivery
+        self._witnesses = open_witnesses(owner) if witnesses is None else witnesses
         self._replies = Replies(log, messages.write_refusal, FAILURE_MESSAGE)
         self._opening = threading.Lock()
         self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
@@ -134,8 +147,10 @@ class OwnerService:
         `hung_up`."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            query = messages.read_query(content)
+            query, seen = messages.read_asked(content)
             self._admit(query.terms_hash, query.learner, caller)
+            if self._witnesses is not None and seen is not None:
+                self._witnesses.hear(*_heard(seen, caller))
             facts |= {"terms": query.terms_hash, "learner": query.learner, "round": query.round, "query": query.id[:64]}
             turn = self._turns[query.terms_hash]  # a question repeated while it is computed is not computed twice
             if not turn.acquire(timeout=TURN_TIMEOUT_S):
@@ -172,6 +187,10 @@ class OwnerService:
         if isinstance(self._owner.ledger, Ledger):
             try:
                 self._owner.ledger.remember()
+                if self._witnesses is not None:
+                    self._witnesses.flush()
+                if self._delivery is not None:
+                    self._delivery.refresh()
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("ledger-trouble", reason=loggable(error))
 
@@ -206,6 +225,23 @@ class OwnerService:
                 terms=terms,
                 reason="the ledger did not know the table of these terms: the one that is there now is recorded",
             )
+
+
+def open_witnesses(owner: Owner, signer: Signer | None = None) -> Witnesses | None:
+    """Return the owner's ledger among its witnesses; None for a study. Without a `signer` (no identity) it only hears
+    what learners saw."""
+    if not isinstance(owner.ledger, Ledger):
+        return None
+    return Witnesses(owner.name, "ledger", owner.ledger.witnessed, signer)
+
+
+def _heard(seen: SignedEnd, caller: Caller) -> tuple[SignedEnd, Sender]:
+    """Return what a caller saw and who that is; a relay shows no certificate, so that what it carries is unsigned."""
+    if caller.relay or seen.countersignature is None:
+        return replace(seen, witness="", countersignature=None), Sender("")
+    if seen.witness not in caller.names:
+        raise Malformed("ends of books: expected the signature of the caller")
+    return seen, Sender(seen.witness)
 
 
 def _head_facts(head: Head | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
         copy = _make_copy(ledger.path, fresh)
         end = copy.head
         copy.close()
-        _merge_wal(fresh)
+        merge_wal(fresh)
         try:
             os.link(fresh, to)
         except FileExistsError:
@@ -49,7 +49,7 @@ def back_up(ledger: Ledger, to: Path) -> Head:
             "permissions and the disk"
         ) from None
     finally:
-        _remove(fresh)
+        remove_copy(fresh)
     return end
 
 
@@ -68,8 +68,8 @@ def restore(
         books.assume_spent(owner, lost, everything)
         end, memory = books.head, Memory(memories, books.identity, ledger, "ledger")
         books.close()
-        _merge_wal(fresh)
-        aside = _set_aside(ledger)
+        merge_wal(fresh)
+        aside = set_aside(ledger)
         memory.replace(end)
         fresh.rename(ledger)
         replaced = True
@@ -79,7 +79,7 @@ def restore(
             f"{ledger}: the ledger cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}"
         ) from None
     finally:
-        _remove(fresh)
+        remove_copy(fresh)
     Ledger(ledger).close()
     return end, aside
 
@@ -88,12 +88,12 @@ def _make_copy(source: Path, to: Path) -> Ledger:
     """Return a copy for this account alone, on the disk, and verified from the first row on."""
     if not source.is_file():
         raise LedgerError(f"{source}: the ledger does not exist; check the path")
-    _remove(to)
+    remove_copy(to)
     create(to, b"")
     try:
         with closing(connect(source)) as one, closing(sqlite3.connect(to)) as other:
             one.backup(other)
-        _merge_wal(to)
+        merge_wal(to)
     except sqlite3.Error as error:
         raise LedgerError(f"{source}: cannot be copied ({error})") from None
     books = Ledger(to, remembered=False)
@@ -101,7 +101,7 @@ def _make_copy(source: Path, to: Path) -> Ledger:
     return books
 
 
-def _merge_wal(path: Path) -> None:
+def merge_wal(path: Path) -> None:
     """Bring everything into the one file, and the file onto the disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=DELETE").fetchall()
@@ -124,7 +124,7 @@ def _require_latest(backup: Path, ledger: Path) -> None:
             )
 
 
-def _set_aside(ledger: Path) -> Path | None:
+def set_aside(ledger: Path) -> Path | None:
     """Move the ledger away, its -wal file after it: in between there is no ledger, so nobody answers."""
     aside = ledger.with_name(f"{ledger.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     moved = [end for end in ("", "-wal", "-shm") if Path(f"{ledger}{end}").exists()]
@@ -149,6 +149,6 @@ def _left_in_place(ledger: Path, replaced: bool) -> str:
     return f"the former ledger is now in {ledger.name}.replaced-… in the same folder; repeat the command"
 
 
-def _remove(path: Path) -> None:
+def remove_copy(path: Path) -> None:
     for end in ("", "-wal", "-shm", "-journal", ".verified", ".drawing"):
         Path(f"{path}{end}").unlink(missing_ok=True)

@@ -97,8 +97,8 @@ NOTE_BYTES = 86  # bytes: 20 digits, a blank, 64 hexadecimal digits, a new line
 REMEDY_BY_KIND = {
     "ledger": "Put the latest ledger file and its -wal file back. If the latest ledger is lost, run parley owner "
     "restore",
-    "journal": "Put the latest journal file and its -wal file back. If the latest journal is lost, move the current "
-    "journal to another folder and agree on new terms, which begin a new journal",
+    "journal": "Put the latest journal file and its -wal file back. If the latest journal is lost, run parley host "
+    "restore and agree on new terms",
 }
 
 
@@ -259,7 +259,7 @@ class Memory(NotedEnd):
 
     def missing(self) -> MissingMemoryError:
         """Return the error that says why nothing is written without the memory, and what to do."""
-        lost = "run parley owner restore" if self.kind == "ledger" else "agree on new terms, which begin a new journal"
+        lost = "run parley owner restore" if self.kind == "ledger" else "run parley host restore and agree on new terms"
         return MissingMemoryError(
             f"{self.books}: {self.path} is missing. The missing file contains the head of this {self.kind}. Without "
             f"the head, Parley cannot tell whether the {self.kind} is the latest, and releases nothing. Set "

@@ -40,6 +40,7 @@ from parley.owner.ledger.opening import (
     recall,
     require_known,
 )
+from parley.owner.ledger.witnessed import Book, Witnessed
 from parley.validate import Floats, exact
 
 SECRET_BYTES = 32  # bytes
@@ -64,8 +65,8 @@ class Ledger:
     all, or for learners that keep their own state (`prune`) the latest, up to `stored_rows.MAX_KEPT_ANSWER_BYTES` bytes
     for each agreement. A file that was put back to an earlier time, or is a copy that was left behind, is refused by
     what the account's state folder remembers of it, and so is one of which nothing is remembered (`chain.Memory`). Put
-    back together with the state folder it is not noticed here: a learner that keeps the chain's end does. A file of an
-    earlier version is upgraded; every opening verifies the chain (`opening`).
+    back together with the state folder it is not noticed here, but by hosts and learners that saw the chain's end. A
+    file of an earlier version is upgraded; every opening verifies the chain (`opening`).
 
     Parameters
     ----------
@@ -163,6 +164,12 @@ class Ledger:
         """What this ledger and its copies alone have in common: the hash of the first row, which is random."""
         with self._reader.connection() as db:
             return hash_at(db, 1) or FIRST_PREVIOUS_HASH
+
+    @cached_property
+    def witnessed(self) -> Witnessed:
+        """The ends of others' books that this file keeps, and what witnesses signed about this ledger."""
+        book = Book(stored_rows.book_name, head, hash_at)
+        return Witnessed(book, self._writer.transaction, self._reader.transaction)
 
     @cached_property
     def secret(self) -> bytes:

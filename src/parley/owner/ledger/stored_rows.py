@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Budget, Reservation, Rule, largest_rho, same_question
-from parley.owner.ledger.chain import PAD_BYTES, answer_digest, append, head, seal
+from parley.owner.ledger.chain import FIRST_PREVIOUS_HASH, PAD_BYTES, answer_digest, append, hash_at, head, seal
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
@@ -69,6 +69,13 @@ def stated_rho(event: str | None) -> Fraction | None:
     """Return the rho that a row of promises states; None if it states none."""
     rho = event_facts(event).get("rho")
     return None if rho is None else Fraction(rho)
+
+
+def book_name(db: sqlite3.Connection) -> str:
+    """Return what witnesses know the ledger by: the hash of its first row, or of its last restore, which begins a new
+    book under which none of the earlier agreements is answered."""
+    row = db.execute("SELECT hash FROM entries WHERE kind='restore' ORDER BY seq DESC LIMIT 1").fetchone()
+    return (hash_at(db, 1) or FIRST_PREVIOUS_HASH) if row is None else str(row[0])
 
 
 def upgraded(db: sqlite3.Connection) -> int | None:

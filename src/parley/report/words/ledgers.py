@@ -42,7 +42,8 @@ def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     """Return a table of what a host opened, by agreement."""
     rows = [["agreement", "learner", "opened", "aborted", "waiting"]]
     for a in content["agreements"]:
-        opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", elsewhere")
+        where = ", closed" if a["closed"] else "" if a["begun"] else ", elsewhere"
+        opened = f"{a['opened']} of {a['rounds']}{where}"
         waiting = ", ".join(map(str, a["waiting"])) or "none"
         rows.append([_title(a), printable(a["learner"], MAX_TITLE_CHARACTERS), opened, str(a["void"]), waiting])
     return rows

@@ -1,0 +1,348 @@
+"""Parties keep the ends of each other's books and tell a party that comes back with an older one.
+
+Before an owner's shares leave, and before a host opens, it exchanges ends with the hosts of the agreement (`tell`):
+each learns the other's end, checks that it goes on from the one it keeps, keeps it durably and signs it, and each
+checks that its own book holds what the other keeps of it. A learner says with each question which end it saw (`hear`).
+
+Formal guarantee: let a party keep to this, with its book put back to an earlier time or replaced, whatever else on its
+disk went back with it. If an honest witness keeps an end of the book that the put back one does not hold, the party
+sends nothing to that witness and, as all hosts of an agreement are asked before anything leaves, releases nothing
+under an agreement whose hosts include the witness. It raises `RolledBack`, which names the witness, and, where the end
+bears its own signature, remembers it and releases nothing under any agreement until the latest book is back or
+restored. A witness that lies about an end without that signature stops only what it takes part in.
+
+Not promised: that an end was seen. What a book recorded after the last exchange with an honest witness can be lost
+unnoticed.
+"""
+
+import json
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar, cast, get_args
+
+from parley.errors import ContradictionError, Malformed, NotOffered, RolledBack, Unavailable
+from parley.network.exchange import wire_pb2
+from parley.network.identity.certificates import MAX_CERTIFICATE_BYTES, MAX_SIGNATURE_BYTES, Signer
+from parley.numerals import counted
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Ends, Kind, Signature, SignedEnd, Witnessed
+from parley.terms import PARTY
+
+MAX_ATTEMPTS = 5  # exchanges until both know where the other is: several agreements may write meanwhile
+REMEDIES = {
+    "ledger": "This owner puts the latest ledger back, or runs parley owner restore",
+    "journal": "This host puts the latest journal back, or runs parley host restore",
+}
+
+
+def end_text(end: SignedEnd) -> bytes:
+    """Return what a party signs about its own book."""
+    return json.dumps(
+        ["parley-end-1", end.party, end.kind, end.terms, end.book, end.head.entries, end.head.hash]
+    ).encode()
+
+
+def kept_text(end: SignedEnd) -> bytes:
+    """Return what a witness signs about an end that it keeps."""
+    return b"kept by " + json.dumps(end.witness).encode() + end_text(end)
+
+
+def countersigned(end: SignedEnd, witness: str, signer: Signer) -> SignedEnd:
+    """Return the end with the witness's signature."""
+    named = replace(end, witness=witness, countersignature=None)
+    return replace(named, countersignature=signer.sign(kept_text(named)))
+
+
+class Witness(Protocol):
+    """Another party that keeps ends, as it is called."""
+
+    @property
+    def name(self) -> str: ...
+    def exchange_ends(self, ends: Ends, timeout: float) -> Ends: ...
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who told something: a certified party, and its only key if one is known."""
+
+    name: str
+    key: str | None = None
+    kind: Kind = "journal"  # of its own book, if it has one
+
+
+class Witnesses:
+    """One party and its book among the others."""
+
+    def __init__(
+        self, name: str, kind: Kind, book: Witnessed, signer: Signer | None, warn: Callable[[str], None] | None = None
+    ) -> None:
+        self._name, self._kind, self._book, self._signer = name, kind, book, signer
+        self._warn = warn or (lambda sentence: None)
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._behind: dict[
+            tuple[str, Kind, str], str
+        ] = {}  # parties that showed an older end, and why they are refused
+        self._told: set[str] = set()
+        self._signed: dict[str, SignedEnd] = {}  # by witness, what is not written down yet
+
+    def require_held(self) -> None:
+        """Refuse if a witness once proved that this book went back, and the book still lacks that end."""
+        later = self._book.contradiction()
+        if later is not None:
+            raise self._rolled_back(later)
+
+    def flush(self) -> None:
+        """Write down what witnesses signed about this book: evidence, by which nothing is decided."""
+        while self._signed:
+            _, end = self._signed.popitem()
+            self._book.add_countersigned(end)
+
+    def require_current(self, party: str, kind: Kind, terms: str) -> None:
+        """Refuse a party whose book went back, as far as it has shown under this agreement."""
+        if (party, kind, terms) in self._behind:
+            raise RolledBack(self._behind[party, kind, terms])
+
+    def require_told(
+        self, terms: str, witnesses: Callable[[], list[tuple[Witness, str | None]]], timeout: float
+    ) -> None:
+        """Ask all witnesses of an agreement once since the start; `Unavailable` while none can be reached."""
+        self.require_held()
+        if terms in self._told:
+            return
+        asked = witnesses()
+        with ThreadPoolExecutor(len(asked), thread_name_prefix="parley-witness") as pool:
+            calls = [pool.submit(self.tell, terms, witness, key, timeout) for witness, key in asked]
+        failures = [error for call in calls if (error := call.exception()) is not None]
+        for error in sorted(failures, key=lambda error: not isinstance(error, RolledBack)):
+            if not isinstance(error, Unavailable):
+                raise error
+        if len(failures) == len(asked):
+            raise Unavailable(f"no witness of this {self._kind} can be reached; ask the same question again")
+        self._told.add(terms)
+
+    def tell(self, terms: str, witness: Witness, key: str | None, timeout: float) -> None:
+        """Exchange ends with one witness, until it keeps this book's end and this party keeps its; refuse to go on if
+        either book went back."""
+        self.require_held()
+        with self._turns[witness.name]:
+            earlier, book = self._last_known(witness.name), None
+            for _ in range(MAX_ATTEMPTS):
+                own, kept = self._own_end(terms), self._book.kept(witness.name, "journal", terms, book)
+                message = Ends(terms, own, earlier, None if kept is None else self._countersign(kept))
+                try:
+                    reply = witness.exchange_ends(message, timeout)
+                except NotOffered:
+                    self._warn(f"{witness.name}: an older version, which keeps no ends of others' books")
+                    return
+                known = self._read_kept(reply, Sender(witness.name, key))
+                agreed = self._keep(reply, Sender(witness.name, key), kept)
+                if agreed and (known.head, known.book) == (own.head, own.book):
+                    return
+                earlier, book = known.head, None if reply.own is None else reply.own.book
+        raise Unavailable(f"{witness.name}: the ends of books change too fast; ask the same question again")
+
+    def answer(self, ends: Ends, sender: Sender) -> Ends:
+        """Return what this party tells one that told it its own end."""
+        if ends.own is None or (ends.own.party, ends.own.kind) != (sender.name, sender.kind):
+            raise Malformed("ends of books: expected the end of the sender's own book")
+        if ends.own.terms != ends.terms or not self._certified(ends.own, sender):
+            raise Malformed("ends of books: the end is not signed by the key that the authority certified")
+        if ends.kept is not None and ends.kept.countersignature is None:
+            raise Malformed("ends of books: expected the witness's signature")
+        self.hear(ends.kept, sender)
+        kept = self._book.keep(ends.own, ends.earlier)
+        self._note_standing(ends.own, kept)
+        earlier = None if ends.kept is None else self._book.own_at(ends.kept.head.entries)
+        return Ends(ends.terms, self._own_end(ends.terms), earlier, self._countersign(kept))
+
+    def hear(self, kept: SignedEnd | None, sender: Sender) -> None:
+        """Refuse if a party saw an end of this book that the book does not hold. Without a signature (a relay's) the
+        word counts for this question alone."""
+        if kept is None:
+            return
+        if (kept.party, kept.kind) != (self._name, self._kind) or kept.witness not in ("", sender.name):
+            raise Malformed("ends of books: expected an end of this party's book")
+        if self._signer is None:
+            kept = replace(kept, countersignature=None)
+        if kept.countersignature is not None and not self._countersigned(kept, sender):
+            raise Malformed("ends of books: the witness's signature does not fit")
+        self._require_holds(kept)
+
+    def own_end(self, terms: str, entries: int = 0) -> tuple[SignedEnd, str | None]:
+        """Return this book's signed end, and its digest with so many rows."""
+        then = self._book.own_at(entries)
+        return self._own_end(terms), None if then is None else then.hash
+
+    def _read_kept(self, reply: Ends, sender: Sender) -> SignedEnd:
+        """Return what the witness keeps of this book; refuse to go on if the book does not hold it."""
+        kept = reply.kept
+        if (
+            kept is None
+            or (kept.party, kept.kind) != (self._name, self._kind)
+            or kept.witness != sender.name
+            or not self._countersigned(kept, sender)
+        ):
+            raise ContradictionError(
+                f"{sender.name}: the reply about the ends of books is not signed by the key that the authority "
+                "certified; contact the party's operator"
+            )
+        self._require_holds(kept)
+        return kept
+
+    def _require_holds(self, kept: SignedEnd) -> None:
+        if not self._book.holds(kept):
+            if kept.book and kept.countersignature is not None and self._signed_here(kept):
+                self._book.add_countersigned(kept)
+            raise self._rolled_back(kept)
+        if kept.countersignature is not None:
+            self._signed[kept.witness] = kept
+
+    def _keep(self, reply: Ends, sender: Sender, before: SignedEnd | None) -> bool:
+        """Keep the witness's own end; False if another exchange came in between."""
+        own = reply.own
+        ours = own is not None and (own.party, own.kind) == (sender.name, sender.kind)
+        if own is None or not ours or not self._certified(own, sender):
+            raise ContradictionError(
+                f"{sender.name}: the end of its {sender.kind} is not signed by the key that the authority certified; "
+                "contact the party's operator"
+            )
+        kept = self._book.keep(own, reply.earlier)
+        if kept.head == own.head and kept.book == own.book:
+            self._behind.pop((own.party, own.kind, own.terms), None)
+            return True
+        if before is not None and (kept.head, kept.book) == (before.head, before.book):
+            self._behind[own.party, own.kind, own.terms] = _other_went_back(own, kept)
+            raise RolledBack(self._behind[own.party, own.kind, own.terms])
+        return False
+
+    def _note_standing(self, own: SignedEnd, kept: SignedEnd) -> None:
+        """Remember whether the sender showed an older end or another book; one that only lacks the link is asked for
+        it by the reply."""
+        if (
+            kept.book != own.book
+            or own.head.entries < kept.head.entries
+            or (own.head.entries == kept.head.entries and own.head != kept.head)
+        ):
+            self._behind[own.party, own.kind, own.terms] = _other_went_back(own, kept)
+        elif own.head == kept.head:
+            self._behind.pop((own.party, own.kind, own.terms), None)
+
+    def _last_known(self, witness: str) -> Head | None:
+        """Return the latest end of this book that the witness is known to keep."""
+        book, _ = self._book.own()
+        known = [*self._book.countersigned(), *self._signed.copy().values()]
+        ends = [end.head for end in known if end.witness == witness and end.book == book]
+        return max(ends, key=lambda head: head.entries, default=None)
+
+    def _own_end(self, terms: str) -> SignedEnd:
+        book, head = self._book.own()
+        end = SignedEnd(self._name, self._kind, terms, book, head)
+        return end if self._signer is None else replace(end, signature=self._signer.sign(end_text(end)))
+
+    def _countersign(self, end: SignedEnd) -> SignedEnd:
+        return end if self._signer is None else countersigned(end, self._name, self._signer)
+
+    def _certified(self, end: SignedEnd, sender: Sender) -> bool:
+        signature = end.signature
+        return (
+            signature is not None
+            and self._signer is not None
+            and self._signer.certified(signature, end_text(end), sender.name, sender.key)
+        )
+
+    def _countersigned(self, end: SignedEnd, sender: Sender) -> bool:
+        signature = end.countersignature
+        return (
+            signature is not None
+            and self._signer is not None
+            and end.witness == sender.name
+            and self._signer.certified(signature, kept_text(end), sender.name, sender.key)
+        )
+
+    def _signed_here(self, end: SignedEnd) -> bool:
+        """Whether this party once signed the end: then no witness made it up."""
+        signature = end.signature
+        return (
+            signature is not None
+            and self._signer is not None
+            and self._signer.once_certified(signature, end_text(end), self._name)
+        )
+
+    def _rolled_back(self, later: SignedEnd) -> RolledBack:
+        _, head = self._book.own()
+        who = later.witness or "the learner"
+        return RolledBack(
+            f"the {self._kind} was put back to an earlier time or replaced: {who} saw it with "
+            f"{counted(later.head.entries, 'row')}, and the {counted(head.entries, 'row')} here do not continue those. "
+            f"Nothing was released. {REMEDIES[self._kind]}"
+        )
+
+
+def _other_went_back(own: SignedEnd, kept: SignedEnd) -> str:
+    return (
+        f"{own.party}: its {own.kind} was put back to an earlier time or replaced: it had "
+        f"{counted(kept.head.entries, 'row')} under the terms {kept.terms[:16]}…, and the "
+        f"{counted(own.head.entries, 'row')} that it shows now do not continue those. It puts the latest {own.kind} "
+        f"back, or runs parley {'owner' if own.kind == 'ledger' else 'host'} restore"
+    )
+
+
+MAX_ENTRIES = (1 << 63) - 1  # SQLite counts no further
+T = TypeVar("T")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def put_end(end: SignedEnd, message: wire_pb2.SignedEnd) -> None:
+    """Write an end into a message."""
+    message.party, message.terms, message.book, message.witness = end.party, end.terms, end.book, end.witness
+    message.entries, message.digest, message.kind = end.head.entries, end.head.hash, end.kind
+    for signature, place in ((end.signature, "signature"), (end.countersignature, "countersignature")):
+        if signature is not None:
+            written = getattr(message, place)
+            written.certificate, written.value = signature.certificate, signature.value
+
+
+def read_end(message: wire_pb2.SignedEnd) -> SignedEnd:
+    """Return the end in a message, or refuse it."""
+    digests = [message.terms, message.digest, *([message.book] if message.book else [])]
+    parties = [message.party, *([message.witness] if message.witness else [])]
+    if (
+        not all(DIGEST.fullmatch(digest) for digest in digests)
+        or not all(re.fullmatch(PARTY, party) for party in parties)
+        or message.kind not in get_args(Kind)
+        or not 1 <= message.entries <= MAX_ENTRIES
+    ):
+        raise Malformed("end of a book: expected a party, the hash of the terms, a number of rows and a digest")
+    head, kind = Head(message.entries, message.digest), cast(Kind, message.kind)
+    signature, countersignature = _signature(message, "signature"), _signature(message, "countersignature")
+    return SignedEnd(
+        message.party, kind, message.terms, message.book, head, signature, message.witness, countersignature
+    )
+
+
+def read_reported(message: wire_pb2.SignedEnd, party: str) -> SignedEnd:
+    """Return the end in a reply of a party; an impossible one is a contradiction."""
+    return trusted(lambda: read_end(message), party)
+
+
+def trusted(read: Callable[[], T], party: str) -> T:
+    """Return what is read from a reply; what would be refused in a question is a contradiction there."""
+    try:
+        return read()
+    except Malformed:
+        raise ContradictionError(
+            f"{party}: the reply about the ends of books cannot be read; contact the party's operator"
+        ) from None
+
+
+def _signature(message: wire_pb2.SignedEnd, place: str) -> Signature | None:
+    if not message.HasField(place):
+        return None
+    written = getattr(message, place)
+    if len(written.certificate) > MAX_CERTIFICATE_BYTES or len(written.value) > MAX_SIGNATURE_BYTES:
+        raise Malformed("end of a book: the signature is too long")
+    return Signature(written.certificate, written.value)

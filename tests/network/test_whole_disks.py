@@ -1,0 +1,221 @@
+"""A party's whole disk is put back, state folder and all: as long as an honest party that saw a later end can be
+reached, nothing is released, and the refusal says so. Killed between a commit and its witnesses, nobody loses or
+doubles anything.
+
+PARLEY_ROLLBACKS sets how many are tried (default 16); `PARLEY_ROLLBACKS=200 pytest -s
+tests/network/test_whole_disks.py` prints the cases and what came of them.
+"""
+
+import os
+import random
+import sys
+from collections import Counter
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from fleet import OWNERS, Fleet, Killed, make_template
+
+import parley
+from parley.errors import AbortedRound, ParleyError, RolledBack
+from parley.network.exchange.host_connections import HostConnections
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.witnesses import Witnesses
+from parley.protocol.queries import GradientQuery
+
+TRIALS = int(os.environ.get("PARLEY_ROLLBACKS", "14"))
+TWO, THREE = ("h0", "h1"), ("h0", "h1", "h2")
+CASES = (  # hosts, whose disk, who saw a later end
+    ((), "owner", "learner"),
+    (TWO, "owner", "hosts"),
+    (THREE, "owner", "hosts"),
+    (TWO, "host", "other hosts"),
+    (TWO, "host", "owners"),
+    (TWO, "host", "learner"),
+    (THREE, "host", "other hosts"),
+)
+
+
+class Trial:
+    """One fleet, one victim, and what it releases before and after its disk is put back."""
+
+    def __init__(self, case, template, folder, rng, monkeypatch):
+        (self.hosts, self.kind, self.witness), self.rng, self.patch = case, rng, monkeypatch
+        self.victim = (
+            rng.choice(OWNERS) if self.kind == "owner" else "h0" if len(self.hosts) == 2 else rng.choice(THREE)
+        )
+        self.fleet, self.copies = Fleet(template, folder / "disks", self.hosts), folder / "copies"
+        self.copies.mkdir()
+        self.snapshots, self.said = [], []
+
+    def run(self):
+        with self.fleet.connected(self.patch):
+            with self.patch.context() as patched:
+                patched.setattr(Witnesses, "tell", self.killing(Witnesses.tell))
+                self.fleet.start()
+                self.work()
+            back = self.rng.choice([place for place, rows in enumerate(self.rows) if rows < self.seen()])
+            self.fleet.put_back(self.victim, self.snapshots[back])
+            self.fleet.start(self.victim)
+            if self.witness in ("owners", "learner") and self.hosts:
+                self.fleet.make_curious()
+            self.attempts(back)
+            outcome = self.afterwards()
+        assert not self.fleet.doubled, self.fleet.doubled.keys()
+        killed = "killed" if self.was_killed else "not killed"
+        return (f"{len(self.hosts)} hosts", self.kind, self.witness, killed, outcome)
+
+    def work(self):
+        """Two or three honest rounds, with a copy of the victim's disk before and after each; killed somewhere."""
+        self.federation, self.rows = self.fleet.learner(deadline=20.0), []
+        self.last, self.was_killed = self.rng.choice([2, 3]), False
+        self.snapshot()
+        for number in range(1, self.last + 1):
+            self.ask_round(number)
+            self.snapshot()
+
+    def ask_round(self, number):
+        with suppress(AbortedRound):
+            self.federation.ask(self.fleet.questions(number, theta(number)))
+
+    def killing(self, tell):
+        """End the victim between a commit and its witness, or just after; it starts again when it is called again."""
+        left, after = self.rng.randrange(1, 8), self.rng.random() < 0.5
+
+        def told(witnesses, *words, **how):
+            nonlocal left
+            left -= witnesses._name == self.victim
+            now = left == 0 and witnesses._name == self.victim
+            self.was_killed |= now
+            if now and not after:
+                raise Killed
+            tell(witnesses, *words, **how)
+            if now:
+                raise Killed
+
+        return told
+
+    def snapshot(self):
+        self.rows.append(self.book(self.victim).own()[1].entries)
+        self.snapshots.append(self.fleet.snapshot(self.victim, self.copies / str(len(self.snapshots))))
+
+    def book(self, party):
+        service = self.fleet.services[party]
+        return service._journal.witnessed if party in self.hosts else service._owner.ledger.witnessed
+
+    def seen(self):
+        """The latest end of the victim's book that an honest witness keeps."""
+        if self.witness == "learner":
+            return self.federation.ends["h0"].head.entries if self.hosts else self.federation.heads[self.victim].entries
+        keepers = OWNERS if self.witness == "owners" else [host for host in self.hosts if host != self.victim]
+        kind = "journal" if self.victim in self.hosts else "ledger"
+        kept = [self.book(party).kept(self.victim, kind, self.fleet.terms.hash) for party in keepers]
+        return max(end.head.entries for end in kept if end is not None)
+
+    def attempts(self, back):
+        """A learner that remembers nothing asks what the victim forgot; once more after another start."""
+        for again in (False, True):
+            for number in range(back + 1, self.last + 1):
+                for shift in (0.0, 1.0):
+                    self.attempt(number, shift)
+            if not again:
+                self.fleet.stop(self.victim)
+                self.fleet.start(self.victim)
+                if self.fleet.silent:
+                    self.fleet.make_curious()
+
+    def attempt(self, number, shift):
+        identity = self.fleet._identity("learner")
+        query = GradientQuery.ask(self.fleet.terms.hash, "learner", number, np.full(3, theta(number) + shift))
+        for name in OWNERS if self.kind == "host" else self.victim:
+            owner, size = RemoteOwner(name, "127.0.0.1:1", identity), 0 if self.hosts else 3
+            owner.seen = lambda: None if self.hosts else self.federation.heads[self.victim]
+            self.try_it(lambda owner=owner, size=size: owner.ask(query, 60 if owner.name == "a" else 40, size, 5.0))
+        if self.kind == "host":
+            group = HostConnections(dict.fromkeys(self.hosts, "127.0.0.1:1"), identity, "a").group(
+                self.fleet.terms.hosts
+            )
+            seen = self.federation.ends["h0"] if self.witness == "learner" else None
+            question = self.fleet.terms.hash, number, query.content, 3, 5.0
+            self.try_it(lambda: group.connections[self.victim].open(*question, seen))
+
+    def try_it(self, call):
+        try:
+            call()
+        except ParleyError as error:
+            self.said.append(error)
+
+    def afterwards(self):
+        """The victim was told; then its latest disk comes back, or it is restored and serves new terms alone."""
+        told = [error for error in self.said if isinstance(error, RolledBack)]
+        assert told, self.said
+        assert all("put back" in str(error) for error in told)
+        self.fleet._accomplice = None
+        self.fleet.silent.clear()
+        if self.rng.random() < 0.5:
+            self.fleet.stop()
+            self.fleet.put_back(self.victim, self.snapshots[-1])
+            self.fleet.start()
+            self.ask_round(self.last + 1)
+            return "refused; the latest disk goes on"
+        self.restore()
+        return "refused; restored, and new terms are served"
+
+    def restore(self):
+        fleet, victim = self.fleet, self.victim
+        fleet.stop()
+        settings, role = fleet.folder / f"{victim}.toml", "host" if victim in self.hosts else "owner"
+        book = fleet.folder / f"{victim}.{'journal' if victim in self.hosts else 'ledger'}"
+        assume = () if victim in self.hosts else ("--assume-spent", "agreements")
+        fleet.command(victim, role, "restore", book, f"--{role}", settings, *assume, "--yes")
+        fleet.start()
+        with pytest.raises(ParleyError):
+            self.federation.ask(fleet.questions(self.last + 1, 2.0))
+        fleet.stop()
+        (fleet.folder / "terms.toml").write_text((fleet.folder / "terms.toml").read_text().replace('"Test"', '"New"'))
+        fleet.terms = parley.load_terms(fleet.folder / "terms.toml")
+        fleet.accept(fleet.terms)
+        fleet.start()
+        before = dict(fleet.released)
+        fleet.released.clear()
+        assert fleet.learner(deadline=20.0).ask(fleet.questions(1, 0.5))
+        fleet.released = before
+
+
+def theta(number):
+    return 0.1 * number
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("templates")
+    return {hosts: make_template(folder / str(len(hosts)), hosts) for hosts in ((), TWO, THREE)}
+
+
+def test_with_an_honest_witness_reachable_a_disk_that_is_put_back_releases_nothing(templates, tmp_path, monkeypatch):
+    table = Counter()
+    for number in range(TRIALS):
+        case = CASES[number % len(CASES)]
+        (tmp_path / str(number)).mkdir()
+        trial = Trial(case, templates[case[0]], tmp_path / str(number), random.Random(number), monkeypatch)
+        table[trial.run()] += 1
+    lines = [" | ".join((str(count), *row)) for row, count in sorted(table.items())]
+    head = f"{TRIALS} whole disks put back, all refused\ntrials | hosts | whose disk | witness | killed | outcome"
+    sys.stdout.write("\n".join(("", head, *lines, "")))
+    assert table.total() == TRIALS
+
+
+def test_without_witnesses_questions_are_answered_twice(templates, tmp_path, monkeypatch):
+    """The search finds what it looks for, wherever the party itself is the only one that could notice."""
+    monkeypatch.setattr(Witnesses, "tell", lambda *words, **how: None)
+    monkeypatch.setattr(Witnesses, "hear", lambda *words, **how: None)
+    monkeypatch.setattr(Trial, "seen", lambda trial: trial.rows[-1])
+    twice = Counter()
+    for number in range(3 * len(CASES)):
+        case = CASES[number % len(CASES)]
+        (tmp_path / str(number)).mkdir()
+        trial = Trial(case, templates[case[0]], tmp_path / str(number), random.Random(number), monkeypatch)
+        with suppress(AssertionError):
+            trial.run()
+        twice[case] += bool(trial.fleet.doubled)
+    assert {case for case in CASES if twice[case]} >= {case for case in CASES if case[2] != "other hosts"}
