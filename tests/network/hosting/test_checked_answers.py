@@ -15,6 +15,7 @@ from samples import make_terms, regression_table
 import parley
 from parley.errors import AbortedRound, TermsError
 from parley.learning.outcome.guarantee import guarantee
+from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.offer import acceptance_summary
 from parley.network.hosting.pool import Check, Pool
 from parley.network.hosting.proposal import Turn, answer_bounds
@@ -138,6 +139,14 @@ def test_a_release_on_one_machine_and_what_its_owners_read(tmp_path):
     assert "even if one of them departs from the protocol" in guarantee(first)
     said = " ".join(owners_summary(owners[0], owners[0].agreement(terms.hash)))
     assert "check on the shares that each answer keeps its bounds" in said
+
+
+def test_the_learner_is_told_who_was_left_out():
+    told, federation = [], object.__new__(SharedFederation)
+    federation._warn, federation._assignment = told.append, checked_hosts(2, False).assignment
+    federation._warn_left_out(3, set())
+    federation._warn_left_out(3, {"bank-b"})
+    assert told == ["round 3: the hosts left out bank-b (an answer beyond its bounds, or shares that came late)"]
 
 
 def test_a_check_is_named_once_and_gone_with_the_session():

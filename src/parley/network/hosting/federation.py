@@ -4,7 +4,7 @@ free: an owner repeats its share bundles, a host its opening. An aborted round i
 round can be asked."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -84,8 +84,10 @@ class SharedFederation(Federation):
         due = time.monotonic() + self._deadline
         while True:
             try:
-                super().ask(questions)
-                return [open_answer(self._setup, self._assignment, query, self._open(query))]
+                heard = super().ask(questions)
+                answer = open_answer(self._setup, self._assignment, query, self._open(query))
+                self._warn_left_out(query.round, {name for each in heard for name in each.owners} - set(answer.owners))
+                return [answer]
             except AbortedRound as aborted:
                 self._warn(
                     f"round {query.round} is aborted: {aborted}; what it cost stays spent, the run goes on with the "
@@ -104,6 +106,11 @@ class SharedFederation(Federation):
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 self._answers = earlier_answers.copy()  # the same answers are heard again
+
+    def _warn_left_out(self, number: int, names: Collection[str]) -> None:
+        if names:
+            why = "an answer beyond its bounds, or shares that came late" if self._assignment.checked else "late shares"
+            self._warn(f"round {number}: the hosts left out {', '.join(sorted(names))} ({why})")
 
     def close(self) -> None:
         """End the threads and all calls under way."""
