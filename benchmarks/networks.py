@@ -80,22 +80,10 @@ def stages(digits: Digits, asked: Any) -> None:
             "draw": lambda: draw_places(len(rows), os.urandom(32), 1 / batches),  # noqa: B023
             "gradients": lambda: gradients.clipped_sum(theta, rows.X, rows.y, places, rows.present),  # noqa: B023
             "noise": lambda: SafeNoise().gaussian(theta, sigma),  # noqa: B023
-            "noise by one thread": lambda: by_one_thread(SafeNoise().gaussian, theta, sigma),  # noqa: B023
             "whole answer": lambda: answering.answer(next(steps), theta),  # noqa: B023
         }
         found = {what: clock(each, 15 * asked.repeats) for what, each in work.items()}
         print(f"{name}, batches of {batch:,}: " + ", ".join(f"{what} {ms:.2f} ms" for what, ms in found.items()))
-
-
-def by_one_thread(draw: Callable[..., object], *given: object) -> object:
-    """What this draws without threads."""
-    from parley.privacy.mechanisms import exact_samplers
-
-    threads, exact_samplers.MAX_THREADS = exact_samplers.MAX_THREADS, 1
-    try:
-        return draw(*given)
-    finally:
-        exact_samplers.MAX_THREADS = threads
 
 
 def clock(work: Callable[[], object], times: int) -> float:

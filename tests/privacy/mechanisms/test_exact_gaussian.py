@@ -37,8 +37,6 @@ from parley.privacy.mechanisms.exact_samplers import (
 def seeded(monkeypatch):
     """The sampler on words of a seeded generator: seeded(7) starts it anew."""
 
-    monkeypatch.setattr(exact_samplers, "MAX_THREADS", 1)  # the generator is not for several
-
     def start(seed):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(
@@ -185,10 +183,7 @@ def test_what_the_coarse_filter_would_keep_wrongly_is_refused(monkeypatch, doubt
     assert agree == (doubt == 2.0**-6)
 
 
-def test_threads_draw_the_same_law_and_no_word_twice(monkeypatch):
-    """Long vectors are drawn by several threads; each batch has words of its own."""
-    monkeypatch.setattr(exact_samplers, "MAX_THREADS", 3)
-    monkeypatch.setattr(exact_samplers.os, "cpu_count", lambda: 8)
+def test_long_vectors_are_drawn_in_batches_and_no_word_twice():
     size = 8 * exact_samplers.BATCH_NUMBERS
     drawn = draws(2.0**31, 0.0, size)
     z = drawn / 2.0**31

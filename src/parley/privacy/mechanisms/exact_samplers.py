@@ -36,9 +36,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,8 +168,6 @@ GRID_BITS = 32  # of sigma in grid units
 STRIP_COUNT = 36  # of an eighth of sigma each; beyond lies the tail
 DENSITY_HEIGHT = 6224  # A above: the largest with which the weights stay below 2^16
 DOUBT_KEPT, DOUBT_PLACE = 2.0**-40, 2.0**-16  # twice the bounds of the filter's errors
-MIN_CORES = 8  # cores of a machine that draws in threads; on a busy one of two they wait for each other
-MAX_THREADS = 4  # threads that draw one vector; most of their time is the generator's and NumPy's, which run at once
 BATCH_NUMBERS = 2**13  # numbers at a time: what fits a processor's cache
 COARSE_DOUBT = 2.0**-6  # twice the bound of the coarse filter's error
 
@@ -218,16 +214,8 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
     drawn, missing = np.empty(offsets.size, dtype=np.int64), np.arange(offsets.size)
     while missing.size:
         batches = [missing[start : start + BATCH_NUMBERS] for start in range(0, missing.size, BATCH_NUMBERS)]
-        missing = np.concatenate(_side_by_side(partial(_propose, drawn, steps, offsets, offset), batches))
+        missing = np.concatenate([_propose(drawn, steps, offsets, offset, places) for places in batches])
     return drawn
-
-
-def _side_by_side(propose: Callable[[Integers], Integers], batches: list[Integers]) -> list[Integers]:
-    """Return what is proposed for each batch; for long vectors in threads that end with the call, so none is forked."""
-    if MAX_THREADS == 1 or (os.cpu_count() or 1) < MIN_CORES or len(batches) < 3:
-        return [propose(places) for places in batches]
-    with ThreadPoolExecutor(MAX_THREADS) as pool:
-        return list(pool.map(propose, batches))
 
 
 def _propose(
