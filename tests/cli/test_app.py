@@ -196,6 +196,7 @@ def test_it_is_known_of_every_path_whether_it_is_read_or_written():
     assert files == {
         "owner backup file",
         "owner restore file",
+        "host restore file",
         "owner restore settings_file",
         "owner accept terms_file",
         "certs show file",

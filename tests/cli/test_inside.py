@@ -89,6 +89,7 @@ NOTHING_PRIVATE = {
     "owner ledger": "what was promised and spent",
     "owner backup": "the end of a chain",
     "owner restore": "the end of a chain",
+    "host restore": "the end of a chain",
     "owner close": "a hash",
     "host init": "settings",
     "host accept": "the terms",

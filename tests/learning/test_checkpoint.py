@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Signature, SignedEnd
 
 START = State(1, np.zeros(3), {"average": np.zeros(3)})
 TERMS = parley.Terms.from_dict(
@@ -171,3 +173,30 @@ def test_a_checkpoint_of_other_terms_is_called_that(tmp_path):
     other = TERMS.changed(title="Other")
     with pytest.raises(SettingError, match="belongs to a run under different terms"):
         load_checkpoint(tmp_path / "run.checkpoint", other, START)
+
+
+HOSTED = parley.Terms.from_dict(
+    {
+        "model": {"kind": "linear-regression", "target": "y", "features": ["x0", "x1", "x2"], "radius": 1.0},
+        "learning": {"horizon": 9, "step": 0.1},
+        "privacy": {"clip": 1.0, "noise": "shared", "delta": 1e-6},
+        "owners": [{"name": name, "records": 10, "epsilon": 1.0} for name in "ab"],
+        "hosts": [{"name": name} for name in ("h0", "h1")],
+    }
+)
+
+
+def test_ends_of_the_hosts_journals_are_kept(tmp_path):
+    path, state = tmp_path / "run.checkpoint", replace(START, round=3)
+    signed = SignedEnd("h0", "journal", HOSTED.hash, "b" * 64, Head(7, "d" * 64), Signature(b"certificate", b"value"))
+    bare = SignedEnd("h1", "journal", HOSTED.hash, "c" * 64, Head(9, "e" * 64))
+    Checkpoint(HOSTED.hash, state, {}, {}, ends={"h0": signed, "h1": bare}).save(path)
+    assert load_checkpoint(path, HOSTED, START).ends == {"h0": signed, "h1": bare}
+    written = json.loads(path.read_text())["ends"]["h1"]
+    for name, wrong in (("h2", written), ("h1", written[:2]), ("h1", ["b", *written[1:]]), ("h1", [*written, "zz"])):
+        rewrite(path, {"ends": {name: wrong}})
+        with pytest.raises(SettingError, match="not a Parley checkpoint"):
+            load_checkpoint(path, HOSTED, START)
+    Checkpoint(HOSTED.hash, state, {}, {}).save(path)
+    assert "ends" not in json.loads(path.read_text())  # as earlier versions wrote it
+    assert load_checkpoint(path, HOSTED, START).ends == {}

@@ -345,7 +345,7 @@ def fail(sentence: str) -> None:
 
 
 # The others: DIR and FOLDER are made where they are missing, TERMS|HASH may be a hash, and the FILE of `owner backup`
-# must not exist; `owner restore` and `certs show` look at theirs first.
+# must not exist; `owner restore`, `host restore` and `certs show` look at theirs first.
 
 
 def path_check(name: str, shown: str) -> Callable[[Path], None] | None:

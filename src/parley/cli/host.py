@@ -69,9 +69,7 @@ def accept_command(
 
 @host_app.command("restore")
 def restore_command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A copy of the journal, or the journal itself if it was rolled back.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy of the journal, or the rolled-back journal.")],
     settings_file: Annotated[Path, typer.Option("--host", metavar="HOST", help="The host's settings, host.toml.")],
     yes: acceptance.Yes = False,
 ) -> None:

@@ -4,6 +4,7 @@ command line."""
 import io
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,15 +18,19 @@ from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, RemoteHost
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
+from parley.network.exchange.witnesses import end_text
 from parley.network.hosting import federation as waiting
 from parley.network.hosting import service as room
 from parley.network.hosting.daemon import Readiness
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.service import HostService
+from parley.network.identity.certificates import Signer
 from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.log import Log
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Ends, SignedEnd
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
@@ -81,7 +86,7 @@ def test_while_a_host_begins_parties_are_asked_to_come_again(consortium):
     journal.close()
 
 
-@pytest.mark.parametrize("method", ["Deliver", "Open", "Propose", "Record", "Carry"])
+@pytest.mark.parametrize("method", ["Deliver", "Open", "Propose", "Record", "Carry", "Witness"])
 def test_no_bytes_get_more_than_a_refusal(made, method):
     service, terms = made
     rng = random.Random(method)
@@ -97,6 +102,42 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
             with pytest.raises(parley.errors.Refusal):
                 messages.read_done(reply, "h1")
     assert service.hosted[0].host._journal.counts(terms.hash) == {"begin": 1}
+
+
+def told(consortium, terms, name, kind, book="b" * 64):
+    """What a party says about the end of its own book."""
+    end = SignedEnd(name, kind, terms.hash, book, Head(3, "d" * 64))
+    signed = replace(end, signature=Signer(consortium.identity(name)).sign(end_text(end)))
+    return messages.write_ends(Ends(terms.hash, signed))
+
+
+def test_ends_are_kept_of_the_owners_and_other_hosts_that_call(made, consortium):
+    service, terms = made
+    callers = {"a": ("ledger", "owner"), "h0": ("journal", "host")}
+    for name, (kind, _) in callers.items():
+        caller = Caller((name,), f"key of {name}")
+        reply = service.witness(told(consortium, terms, name, kind), caller, lambda: False)
+        ends = messages.read_ends_reply(reply, "h1")
+        assert (ends.own.party, ends.own.kind, ends.kept.witness) == ("h1", "journal", "h1")
+        assert service._journal.witnessed.kept(name, kind, terms.hash).head == Head(3, "d" * 64)
+    refusals = [
+        ("learner", "ledger", "learner"),  # it has no book
+        ("a", "ledger", "b"),  # another owner's
+        ("a", "journal", "a"),  # an owner that is no host
+        ("h0", "ledger", "h0"),  # a host that is no owner
+        ("h0", "journal", "h1"),  # this host itself
+        ("a", "ledger", "h0"),
+    ]
+    for name, kind, caller in refusals:
+        reply = service.witness(
+            told(consortium, terms, name, kind), Caller((caller,), f"key of {caller}"), lambda: False
+        )
+        with pytest.raises(UnknownTerms):
+            messages.read_ends_reply(reply, "h1")
+    forged = told(consortium, terms, "a", "ledger").replace(b"d" * 64, b"e" * 64)
+    with pytest.raises(parley.errors.Malformed):
+        messages.read_ends_reply(service.witness(forged, Caller(("a",), "key of a"), lambda: False), "h1")
+    assert service._journal.witnessed.kept("b", "ledger", terms.hash) is None
 
 
 def test_a_share_bundle_that_is_too_long_is_refused_before_it_is_read(made):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -9,13 +10,15 @@ import pytest
 from consortium import LEARNER, Consortium, ask
 
 import parley
-from parley.errors import Malformed, OutOfOrder, OutsideBox, Refusal, Unavailable, UnknownTerms
+from parley.errors import Malformed, OutOfOrder, OutsideBox, Refusal, RolledBack, Unavailable, UnknownTerms
 from parley.network.exchange import messages
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.log import Log
 from parley.network.serving.service import OwnerService
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import SignedEnd
 from parley.protocol.queries import GradientQuery, GradientQuestion
 
 
@@ -52,6 +55,22 @@ def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(servic
         service.ask(messages.write_query(ask(terms, k)), LEARNER)
     assert refused(service, messages.write_query(ask(terms, 4))) is OutOfOrder
     assert service.owner.ledger.account(terms.hash).spent == 1
+
+
+def test_a_learner_that_saw_a_later_end_is_told_that_the_ledger_went_back(service):
+    """Before anything is debited, and whoever asks: its word counts for its question alone."""
+    terms, ledger = service.terms, service.owner.ledger
+    service.ask(messages.write_query(ask(terms)), LEARNER)
+    later = SignedEnd("a", "ledger", terms.hash, "", Head(99, "f" * 64))
+    forked = SignedEnd("a", "ledger", terms.hash, "", Head(ledger.head.entries, "f" * 64))
+    for seen in (later, forked):
+        assert refused(service, messages.write_query(ask(terms, 2), seen)) is RolledBack
+    for wrong in (replace(later, party="b"), replace(later, kind="journal"), replace(later, head=Head(3, "x"))):
+        assert refused(service, messages.write_query(ask(terms, 2), wrong)) is Malformed
+    seen = SignedEnd("a", "ledger", terms.hash, "", ledger.head)
+    service.ask(messages.write_query(ask(terms, 2), seen), LEARNER)
+    service.ask(messages.write_query(ask(terms, 3)), LEARNER)  # an earlier version says nothing
+    assert ledger.account(terms.hash).answers == 3
 
 
 def test_only_the_accepted_key_may_ask_and_relays_only_where_a_person_let_them(service, bank):

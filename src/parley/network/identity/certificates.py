@@ -366,7 +366,7 @@ class Signer:
             public.verify(signature.value, text, ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
             return False
-        return issued_by(certificate, self._authority)
+        return _issued(signature.certificate, self._authority)
 
     def _read(self) -> tuple[ec.EllipticCurvePrivateKey, bytes]:
         key, certificate = read_key(self._identity.key), read_certificate(self._identity.certificate)
@@ -376,6 +376,11 @@ class Signer:
 
     def _file_versions(self) -> tuple[object, ...]:
         return tuple(file_version(path) for path in (self._identity.key, self._identity.certificate))
+
+
+@lru_cache(maxsize=64)
+def _issued(certificate: bytes, authority: x509.Certificate) -> bool:
+    return issued_by(_parsed(certificate), authority)
 
 
 @lru_cache(maxsize=64)
