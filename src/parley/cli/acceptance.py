@@ -46,13 +46,19 @@ def warn_if_exposed(folder: Path) -> None:
 
 
 def show_certificates_next(folder: Path, name: str) -> None:
-    """Print the next steps: where certificates go, and how to make the key."""
-    console.print(
-        f"Next, run parley certs request {name} --out {folder} to make {name}'s key, which stays in this folder.\n"
-        f"Then send {folder / name}.csr to the certificate authority, and put ca.crt, ca.crl and {name}.crt from the "
-        f"authority into {folder}.",
-        soft_wrap=True,
-    )
+    """Print the next steps that remain: how to make the key, and where certificates go."""
+    missing = [file for file in ("ca.crt", "ca.crl", f"{name}.crt") if not (folder / file).exists()]
+    send = "Send"
+    if not (folder / f"{name}.key").exists():
+        send = "Then send"
+        request = f"run parley certs request {name} --out {folder} to make {name}'s key, which stays in this folder"
+        console.print(f"Next, {request}.", soft_wrap=True)
+    if missing:
+        console.print(
+            f"{send} {folder / name}.csr to the certificate authority, and put these files from the authority into "
+            f"{folder}: {', '.join(missing)}.",
+            soft_wrap=True,
+        )
 
 
 def show_summary(offer: Acceptable, as_json: bool) -> None:

@@ -101,7 +101,7 @@ def test_an_aborted_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypat
     assert np.isfinite(result.theta).all()
     assert [owner.ledger.account(terms.hash).answers for owner in owners] == [3] * 3  # its debits stand
     assert result.to_json()["void_rounds"] == [2]
-    assert "1 of 3 rounds were aborted: 2" in (aborted_line(result) or "")
+    assert "Aborted rounds: 2 (1 of 3)." in (aborted_line(result) or "")
 
 
 def test_a_run_of_one_round_that_is_aborted_ends(tmp_path, monkeypatch):

@@ -41,3 +41,22 @@ def test_new_settings_name_the_list_and_who_stays_off_the_network_needs_no_certi
     assert load_owner(settings).identity is None
     served = CliRunner().invoke(app, ["owner", "serve", str(settings)])
     assert "expected `listen`, `socket` or both" in str(served.exception)
+
+
+def test_only_the_steps_to_a_certificate_that_remain_are_told(tmp_path):
+    """Whoever follows the tutorial has made the key before the ledger."""
+    for held, told, untold in (
+        ((), ("Next, run parley certs request a", "Then send", "ca.crt, ca.crl, a.crt."), ()),
+        (("a.key", "ca.crt"), ("Send", "from the authority into", "ca.crl, a.crt."), ("certs request", "Then")),
+        (("a.key", "ca.crt", "ca.crl", "a.crt"), (), ("certs request", "the certificate authority")),
+    ):
+        home = tmp_path / str(len(held))
+        home.mkdir()
+        (home / "t.csv").write_text("x,y\n1,2\n")
+        for file in held:
+            (home / file).touch()
+        made = ["owner", "init", str(home), "--name", "a", "--table", str(home / "t.csv"), "--lifetime", "1"]
+        done = CliRunner().invoke(app, made)
+        assert done.exit_code == 0, done.output
+        assert all(words in done.stdout for words in told), done.output
+        assert not any(words in done.stdout for words in untold), done.output

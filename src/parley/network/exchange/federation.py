@@ -302,7 +302,7 @@ class Federation:
         if len(failed) > allowed and all(isinstance(error, AbortedRound) for error in failed):
             raise failed[0]
         if len(failed) > allowed:
-            raise ExchangeError(f"{when}: the run cannot continue: " + "; ".join(str(error) for error in failed))
+            raise ExchangeError(f"{when}: the run stops. " + "; ".join(str(error) for error in failed))
 
     def _warn_silent(self, name: str) -> None:
         """Warn of a party that does not report its numbers, where machines may differ."""
@@ -403,5 +403,5 @@ class AsynchronousFederation(Federation):
             raise ExchangeError(f"{when}: {error}; every owner in the terms must accept the terms")
         able = len(self._open) + sum(self._answers[name] > 0 for name in self._peers if name not in self._open)
         if self._terms.learning.straggler != "skip" or able < self._quorum:
-            raise ExchangeError(f"{when}: the run cannot continue: {error}")
+            raise ExchangeError(f"{when}: the run stops. {error}")
         self._warn_once(f"going on without an owner that refuses: {error}")

@@ -90,8 +90,8 @@ class SharedFederation(Federation):
                 return [answer]
             except AbortedRound as aborted:
                 self._warn(
-                    f"round {query.round} is aborted: {aborted}; what it cost stays spent, the run goes on with the "
-                    f"next one"
+                    f"round {query.round} was aborted, its budget remains spent, and the run continues with the next "
+                    f"round. {aborted}"
                 )
                 raise
             except Unavailable as trouble:

@@ -74,7 +74,7 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
     if name.casefold() in (known.casefold() for known in held):
         raise CertificateError(
             f"{authority}: a certificate for {name!r} already exists; renew the certificate, or revoke it if its key "
-            "was lost"
+            "was lost. A party that is both owner and host uses one certificate and key for both"
         )
     if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
         raise CertificateError(

@@ -348,7 +348,7 @@ class Neighbourhood:
             except OutOfOrder as refusal:
                 raise ExchangeError(str(refusal)) from None
             except Refusal as refusal:
-                raise ExchangeError(f"round {place[0]}: the run cannot continue: {refusal}") from None
+                raise ExchangeError(f"round {place[0]}: the run stops. {refusal}") from None
             if self._over.wait(pause):
                 raise Unavailable(f"{connection.name}: the run no longer waits for this peer")
 

@@ -306,10 +306,16 @@ def authenticate(context: Any, revocations: Revocations, log: Log, connections: 
     peer = "{}:{}".format(*(origin or ("", 0)))
     if time.time() > ends:  # TLS looked when the connection was opened
         log.rate_limited("expired", caller=",".join(caller.names), peer=peer)
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            "this certificate of the caller has expired; ask the authority for a renewed one",
+        )
     if revocations.revokes(certificate):
         log.rate_limited("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}", peer=peer)
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the authority revoked this certificate")
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            "the authority revoked this certificate of the caller; request a certificate for a new key",
+        )
     return replace(caller, peer=peer)
 
 

@@ -73,12 +73,17 @@ def baseline_line(worth: Worth, interval: Interval | None = None) -> str:
 
 
 def verdict_lines(result: Forecast) -> list[str]:
-    """Return the objection to these terms, if a baseline beats them."""
-    lines = []
+    """Return the objection to these terms, if a baseline beats them: to all, or to use without own rows."""
     below, advice = result.worth.sentence(), result.worth.advice
-    if below is not None:
-        lines.append(f"The model is not worth spending budget on: {below}. {advice[0].upper()}{advice[1:]}.")
-    return lines
+    if below is None:
+        return []
+    personal = len(result.outlook.names) > 1 and result.outlook.consortium.verdict != "stay"
+    opening = (
+        "Owners can gain only with a personal model (parley refine), because without personalisation "
+        if personal
+        else "The model is not worth spending budget on: "
+    )
+    return [f"{opening}{below}. {advice[0].upper()}{advice[1:]}."]
 
 
 def owner_title(result: Forecast) -> str:

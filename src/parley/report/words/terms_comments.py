@@ -98,8 +98,10 @@ def next_steps(made: Draft, file: Path, stays: bool = False) -> list[str]:
     ]
     steps = steps if terms.task == PREDICTION else []
     if elsewhere:
+        hosts = ["parley host init NAME --name NAME  # each host, once: docs/roles/host.md"] if terms.hosts else []
         return [
             *steps,
+            *hosts,
             f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading the terms",
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once all owners' daemons run: "

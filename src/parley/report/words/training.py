@@ -95,8 +95,8 @@ def aborted_line(result: Result) -> str | None:
         return None
     shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
     return (
-        f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. The budget "
-        "of an aborted round remains spent."
+        f"Aborted rounds: {shown} ({len(result.aborted_rounds)} of {result.terms.learning.horizon}). The budget of an "
+        "aborted round remains spent."
     )
 
 
