@@ -319,6 +319,27 @@ def test_what_is_not_signed_by_the_certified_key_is_refused(parties, spoiled):
         a.tell(b)
 
 
+def test_a_signature_in_the_witnesss_name_needs_its_certificate_from_the_same_authority(parties, tmp_path):
+    a, b, c = parties
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    certificate_authority.make_authority(elsewhere, "Other", 3650)
+    certificate_authority.make_request(elsewhere, "b")
+    certificate_authority.issue(elsewhere, elsewhere / "b.csr", 365)
+    files = {"authority": "ca.crt", "certificate": "b.crt", "key": "b.key"}
+    impostor = Identity(**{key: elsewhere / file for key, file in files.items()})
+    for signer in (Signer(c.identity), Signer(impostor)):
+        b.answers = lambda reply, signer=signer: replace(reply, kept=countersigned(reply.kept, "b", signer))
+        with pytest.raises(ContradictionError, match="not signed by the key"):
+            a.tell(b)
+        end = replace(b.witnesses.own_end(ONE)[0], signature=None)
+        forged = replace(end, signature=signer.sign(end_text(end)))
+        with pytest.raises(Malformed, match="not signed by the key"):
+            ask(b, a, own=forged)
+    b.answers = None
+    a.tell(b)
+
+
 def test_only_the_pinned_key_of_a_host_is_believed(parties):
     a, b, c = parties
     a.tell(b, key=fingerprint(read_certificate(b.identity.certificate)))
