@@ -69,7 +69,7 @@ def test_an_answer_that_no_belief_explains_is_only_cut():
 
 
 def test_the_median_is_right_less_often_than_the_cut_number_and_errs_less_far():
-    """Exact means over all counts of 5 records at eps = 0.5, which docs/counts.md has."""
+    """Exact means over all counts of 5 records at eps = 0.5; docs/counts.md warns of it."""
     law, counts = geometric_law([2.0]), np.arange(6)
     answers = np.arange(-law.reach, law.reach + 6)
     chance = np.array(
