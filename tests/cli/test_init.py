@@ -21,6 +21,7 @@ from parley.report.terminal import Terminal
 from parley.terms import write_terms
 from parley.terms.catalogue import MODELS, kinds_from_files
 from parley.workflows.draft import draft_to_learn_by, pinned_beside
+from parley.workflows.interview import typed_wishes
 from parley.workflows.person import Nobody
 
 # planted in private rows alone: a name, a range's ends, a person
@@ -426,3 +427,31 @@ def test_mistakes_are_sentences(files, tmp_path, options, kind, match):
     assert isinstance(run.exception, kind)
     assert match in str(run.exception)
     assert not (tmp_path / "terms.toml").exists()
+
+
+def test_no_option_of_init_is_dropped(files, monkeypatch):
+    """What the command passes on is read as a wish, every key of it: two hosts that draw together once were not."""
+    read = set()
+
+    class Recorded(dict):
+        def __getitem__(self, key):
+            read.add(key)
+            return super().__getitem__(key)
+
+    def seen(every, write, person, typed, **options):
+        raise SettingError(f"{sorted(typed)} {typed_wishes(Recorded(typed)).draw}")
+
+    monkeypatch.setattr("parley.workflows.draft.draft_terms", seen)
+    words = ("init", *tables(files), "--target", "outcome", "--write", files / "hosted.toml", "--yes")
+    asked = str(invoke(*words, "--hosts", "north-clinic,south", "--draw", "together").exception)
+    assert asked == f"{sorted(read)} together"
+
+
+def test_two_hosts_that_draw_together_are_written(files):
+    ranges = [word for column in ("age", "income") for word in ("--bounds", f"{column}=0,100000")]
+    words = ("init", *tables(files), "--target", "outcome", "--features", "age,income", "--positive", "yes", *ranges)
+    drawn = ("--hosts", "north-clinic,south", "--draw", "together", "--delta", 1e-6, "--columns", "lines")
+    made = invoke(*words, *drawn, "--write", files / "together.toml", "--yes")
+    assert made.exit_code == 0, made.output
+    terms = parley.load_terms(files / "together.toml")
+    assert (terms.privacy.draw, terms.noise.paired) == ("together", True)

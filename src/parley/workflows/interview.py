@@ -25,7 +25,7 @@ from parley.workflows.person import Person
 
 UNPARSED_OPTIONS = (  # options that are wishes as they are
     *("target", "public", "kind", "exposure", "event", "positive", "holdout", "score_epsilon", "title", "person"),
-    *("records_per_person", "delta"),
+    *("records_per_person", "delta", "draw"),
 )
 ALWAYS_ASKED_OPTIONS = ("epsilon", "delta", "person", "hosts", "missing")  # of everybody who has not said it
 
