@@ -455,3 +455,15 @@ def test_two_hosts_that_draw_together_are_written(files):
     assert made.exit_code == 0, made.output
     terms = parley.load_terms(files / "together.toml")
     assert (terms.privacy.draw, terms.noise.paired) == ("together", True)
+
+
+def test_next_steps_suit_an_agreement_of_which_one_table_is_here(files):
+    """The other owner's table is elsewhere, so nothing can be trained on this machine alone."""
+    ranges = [word for column in ("age", "income") for word in ("--bounds", f"{column}=0,100000")]
+    words = ("init", files / "south.csv", "--owner", "harbour=2000", "--target", "outcome", "--features", "age,income")
+    made = invoke(*words, "--positive", "yes", *ranges, "--columns", "lines", "--write", files / "half.toml", "--yes")
+    assert made.exit_code == 0, made.output
+    said = re.sub(r"\s+", " ", made.output)
+    assert "parley owner init south --name south --table" in said
+    assert "parley learner run" in said
+    assert "parley train" not in said

@@ -7,6 +7,7 @@ about, never from other cells. A record without a target is there, and adds noth
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Never, Self
 
 import numpy as np
@@ -103,6 +104,10 @@ class TargetRows(WholeTable):
     @property
     def width(self) -> int:
         return int(np.prod(self.X.shape[1:]))
+
+    @cached_property
+    def untargeted(self) -> int:
+        return len(self) - int(np.count_nonzero(self.present))
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """Return the records that are marked, or at these places."""

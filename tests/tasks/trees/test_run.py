@@ -15,7 +15,7 @@ from parley.errors import TermsError
 from parley.learning.outcome import load_model
 from parley.learning.outcome.model import make_model
 from parley.owner.acceptance_summary import acceptance_summary
-from parley.owner.warnings import find_warnings
+from parley.owner.warnings import find_warnings, target_words
 from parley.report.figures.shape_functions import shape_functions
 from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor
 from parley.terms import write_terms
@@ -253,3 +253,19 @@ def test_a_figure_has_a_panel_for_each_column(folder):
     model = parley.train(parley.load_terms(folder / "terms.toml"), owners_of({"a": 600, "b": 600}), seed=0).model
     titles = [panel.get_title(loc="left") for panel in shape_functions(model).axes]
     assert sorted(titles) == ["age", "colour", "idle"]
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+def test_rows_without_a_target_are_counted_once(by_person):
+    """People who are held out are on both sides: their rows have a target on one of them."""
+    table = grove(60, 1).assign(who=np.arange(60) // 2)
+    terms = grove_terms(
+        {"a": 60},
+        model={"features": ["age", "idle", "colour"], "holdout": 0.25} | ({"holdout_by": "person"} if by_person else {}),
+        privacy={"person": "who", "records_per_person": 2},
+    )
+    full = parley.Owner("a", table)
+    assert target_words(full, full.prepare(terms)) is None
+    table.loc[[3, 10, 11], "y"] = np.nan
+    owner = parley.Owner("a", table)
+    assert target_words(owner, owner.prepare(terms)).startswith("In your table 3 of 60 rows have no target")

@@ -85,7 +85,9 @@ def next_steps(made: Draft, file: Path, stays: bool = False) -> list[str]:
     """Return the next commands as typed: forecast, inside view, simulation, release, score. If everybody `stays`, say
     that a release is refused."""
     terms = made.terms
-    owner, budget, elsewhere = terms.owners[0], "".join(_lifetime(terms)), terms.owners[0].data is None
+    owner = next((part for part in terms.owners if part.data is not None), terms.owners[0])
+    budget = "".join(_lifetime(terms))
+    elsewhere = any(part.data is None for part in terms.owners)
     name, table = shlex.quote(owner.name), "TABLE" if owner.data is None else shlex.quote(_as_typed(owner.data))
     scales = terms.privacy.scale_epsilon is not None and not elsewhere
     first, ready, planned = (
@@ -102,7 +104,7 @@ def next_steps(made: Draft, file: Path, stays: bool = False) -> list[str]:
         return [
             *steps,
             *hosts,
-            f"parley owner init {name} --name {name} --table TABLE {budget}  # each owner, once, on its own machine",
+            f"parley owner init {name} --name {name} --table {table} {budget}  # each owner, once, on its own machine",
             f"parley owner accept {first} --owner {name}/owner.toml  # each owner, after reading the terms",
             f"parley learner run {first} --owners ADDRESSES --save model.json  # once all owners' daemons run: "
             "docs/deployment.md",
