@@ -46,7 +46,7 @@ class Trees(Task):
     refusal = (
         "model.kind: boosted trees cannot be forecast, planned, negotiated, refined or learned without a centre yet; "
         "instead simulate them (parley train without --ledgers, on made-up or public tables), or forecast a linear "
-        "kind with a public sample and model.columns = 'bins', whose columns add up likewise"
+        "kind with a public sample and model.columns = 'bins', which also adds up one effect per column"
     )
     questions: ClassVar = {"leaf-sums": LeafSumsQuestion}
     commands: ClassVar[Mapping[str, str]] = {"score": "parley.tasks.trees.model:score_trees"}
