@@ -133,8 +133,8 @@ def _noisy(agreement: Agreement) -> str:
 
 
 CHECKED_ANSWERS = (
-    "The hosts check on the shares that each answer keeps its bounds. They learn yes or no about each owner, and leave "
-    "out an owner whose answer does not."
+    "The hosts check on the shares that each answer keeps its bounds. They and the learner learn yes or no about each "
+    "owner, and leave out an owner whose answer does not."
 )
 
 

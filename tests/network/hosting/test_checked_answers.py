@@ -5,6 +5,8 @@ PARLEY_KILLS sets how many processes are killed at random (default 6).
 
 import dataclasses
 import os
+import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,16 +15,20 @@ from hosted_consortium import HostedConsortium, torture
 from samples import make_terms, regression_table
 
 import parley
-from parley.errors import AbortedRound, TermsError
+from parley.errors import AbortedRound, ParleyError, TermsError, Unavailable
 from parley.learning.outcome.guarantee import guarantee
+from parley.network.hosting import pool as pool_module
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.offer import acceptance_summary
-from parley.network.hosting.pool import Check, Pool
+from parley.network.hosting.pool import Check, Keys, Pool, Session
 from parley.network.hosting.proposal import Turn, answer_bounds
 from parley.network.hosting.sums import InProcessHosts
 from parley.owner.acceptance_summary import acceptance_summary as owners_summary
 from parley.owner.disclosure import hosts_condition
 from parley.privacy.sharing.bounds import VectorBounds
+from parley.privacy.sharing.party import run_in_threads, wires
+from parley.privacy.sharing.ring import Replicated
+from parley.privacy.sharing.verified import VerifiedParty
 from parley.protocol.setup import resolve
 
 BOUND = 30_000_000
@@ -149,12 +155,87 @@ def test_the_learner_is_told_who_was_left_out():
     assert told == ["round 3: the hosts left out bank-b (an answer beyond its bounds, or shares that came late)"]
 
 
+def sessions(assignment, pools):
+    ends = wires(timeout=3.0)
+    made = [partial(Session, end, assignment, pool, pool.renew()) for end, pool in zip(ends, pools, strict=True)]
+    return ends, run_in_threads(*made, wires=ends)
+
+
+def shares_of(value: int) -> list[Replicated]:
+    rng = np.random.default_rng(abs(value))
+    a, b = (rng.integers(0, 2**64, size=SHAPE.size, dtype=np.uint64) for _ in range(2))
+    third = np.full(SHAPE.size, value, dtype=np.int64).view(np.uint64) - a - b
+    held = [a, b, third]
+    return [Replicated(held[i], held[(i + 1) % 3]) for i in range(3)]
+
+
+def test_hosts_that_are_told_different_things_compute_under_different_keys():
+    """Else a host could compare two answers under one mask: no stream is common to two checks."""
+    hosts = checked_hosts(2, True)
+    bounds = [hosts.assignment.turn(1).bounds["bank-a"]]
+    ends, made = sessions(hosts.assignment, [Pool({}) for _ in range(3)])
+    used, answers = {}, (shares_of(5), shares_of(6))
+
+    def noted(channel, keys):
+        used[channel.index] = set(keys)
+        return VerifiedParty(channel, keys)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool_module, "VerifiedParty", noted)
+        with pytest.raises(ParleyError):
+            run_in_threads(
+                partial(made[0].check, "a" * 64, Check([answers[0][0]], bounds)),
+                partial(made[1].check, "a" * 64, Check([answers[0][1]], bounds)),
+                partial(made[2].check, "b" * 64, Check([answers[1][2]], bounds)),
+                wires=ends,
+            )
+    assert len(used[0] & used[1]) == 1  # key 1
+    assert not used[2] & (used[0] | used[1])
+    hosts.close()
+
+
+def test_a_check_that_nobody_else_holds_stands_in_nobodys_way():
+    hosts = checked_hosts(2, False)
+    bounds = [hosts.assignment.turn(1).bounds["bank-a"]]
+    pools, over = [Pool({}) for _ in range(3)], threading.Event()
+    ends, made = sessions(hosts.assignment, pools)
+    answer = shares_of(5)
+    work = [
+        threading.Thread(target=act, args=(over,), daemon=True)
+        for act in (made[0].lead, made[1].follow, made[2].follow)
+    ]
+    dead = threading.Thread(
+        target=lambda: pytest.raises(ParleyError, find, pools[0], "a" * 64, Check([answer[0]], bounds), 20.0),
+        daemon=True,
+    )
+    for thread in (dead, *work):
+        thread.start()
+    kept = run_in_threads(
+        *(partial(find, pool, "b" * 64, Check([answer[k]], bounds), 20.0) for k, pool in enumerate(pools)), wires=ends
+    )
+    assert kept == ([True],) * 3
+    over.set()
+    hosts.close()
+
+
+def find(pool: Pool, key: str, check: Check, patience: float) -> list[bool]:
+    return pool.find_kept(pool.keys().session, key, check, patience)
+
+
+def test_what_nobody_waits_for_is_forgotten():
+    pool = Pool({})
+    pool.begin(pool.renew(), Keys("s", b"", b""))
+    with pytest.raises(Unavailable):
+        pool.find_kept("s", "a" * 64, Check([], []), 0.01)
+    assert pool.wanted_check() is None
+
+
 def test_a_check_is_named_once_and_gone_with_the_session():
     pool = Pool({})
     attempt = pool.renew()
     assert pool.wanted_check() is None
     assert pool.pending_check("a" * 64, 0.0) is None
-    pool.settle_check(attempt, "a" * 64, [True])  # nobody asked
+    pool.settle_check(attempt - 1, "a" * 64, [True])  # of another session
     with pytest.raises(AbortedRound):
         pool.find_kept("another session", "a" * 64, Check([], []), 0.0)
 

@@ -171,3 +171,16 @@ def test_a_lying_host_is_noticed(liar: int) -> None:
             open_words([lie if i == liar else o for i, o in enumerate(openings)])
         assert {tuple(sorted(p)) for p in caught.value.pairs} == pairs
         assert caught.value.host == host
+
+
+def test_long_messages_travel_in_pieces_and_short_ones_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.privacy.sharing.party.MESSAGE_WORDS", 7)
+    for size, messages in ((0, 1), (6, 1), (7, 1), (8, 2), (30, 5)):
+        counted = [Counted(end) for end in wires()]
+        hosts = [
+            Party(end, (make_keys("pieces")[end.index], make_keys("pieces")[(end.index + 1) % 3])) for end in counted
+        ]
+        parts = [np.arange(size, dtype=np.uint64) + np.uint64(100 * k) for k in range(3)]
+        made = run_in_threads(*[lambda h=h, p=parts: h.complete(p[h.index]) for h in hosts])
+        assert all(list(each.second) == list(parts[(k + 1) % 3]) for k, each in enumerate(made))
+        assert counted[0].messages == messages

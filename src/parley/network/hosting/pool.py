@@ -69,7 +69,7 @@ class Pool:
         self._checks: dict[str, Check] = {}  # by the digest of what the hosts agreed to add up
         self._kept: dict[str, list[bool]] = {}
         self._postponed = 0.0  # when host 0 may call for a check again
-        self.check_now: Callable[[Check], list[bool]] | None = None  # where all hosts are in one process
+        self.check_now: Callable[[str, Check], list[bool]] | None = None  # where all hosts are in one process
 
     def renew(self) -> int:
         """Drop everything and return the number of a new attempt, which ends all earlier ones."""
@@ -146,25 +146,28 @@ class Pool:
                     self._checks[key] = check
                     self._changed.notify_all()
                 self._changed.wait_for(lambda: key in self._kept or not self._holds(session), patience)
+                self._checks.pop(key, None)  # asked for again when the question is
                 if key in self._kept:
                     return self._kept[key]
                 if not self._holds(session):
                     raise AbortedRound("the hosts' session ended while they checked the answers")
                 raise Unavailable("the hosts have not checked the answers yet; ask the same question again")
-        return self.check_now(check)
+        return self.check_now(key, check)
 
     def wanted_check(self) -> str | None:
         """Return the name of a check that host 0 must call for, if there is one."""
         with self._changed:
             return next(iter(self._checks), None) if time.monotonic() >= self._postponed else None
 
-    def postpone_checks(self) -> None:
-        """Call for no check for a moment: another host is not ready."""
+    def postpone_check(self, key: str) -> None:
+        """Call for no check for a moment, and for this one last: another host is not ready."""
         with self._changed:
             self._postponed = time.monotonic() + CHECK_PAUSE_S
+            if (check := self._checks.pop(key, None)) is not None:
+                self._checks[key] = check
 
     def pending_check(self, key: str, patience: float) -> Check | None:
-        """Return what is to be checked under this name, once; None if this host does not hold it."""
+        """Return what is to be checked under this name; None if this host does not hold it, or nobody waits for it."""
         with self._changed:
             self._changed.wait_for(lambda: key in self._checks, patience)
             return self._checks.get(key)
@@ -172,7 +175,8 @@ class Pool:
     def settle_check(self, attempt: int, key: str, kept: list[bool]) -> None:
         """Keep what a check of this attempt's session found."""
         with self._changed:
-            if attempt == self._attempt and self._checks.pop(key, None) is not None:
+            if attempt == self._attempt:
+                self._checks.pop(key, None)
                 self._kept = {key: kept}  # a host agrees on one question at a time
                 self._changed.notify_all()
 
@@ -238,10 +242,11 @@ class Session:
         self._number += 1
         self._pool.deposit(self._attempt, self._number, shape, self._computer.draw(self._number, shape))
 
-    def check(self, check: Check) -> list[bool]:
-        """Return which answers keep their bounds; all hosts do this at once."""
+    def check(self, key: str, check: Check) -> list[bool]:
+        """Return which answers keep their bounds; all hosts do this at once. `key` is the digest of the record that
+        names the answers' shares by their tags."""
         self._number += 1
-        return self._computer.find_kept(self._number, check)
+        return self._computer.find_kept(self._number, key, check)
 
     def lead(self, over: threading.Event) -> None:
         """Keep the pool filled until it is over, as host 0."""
@@ -289,9 +294,9 @@ class Session:
             self._channel.send(other, READY if ready else NOT_READY)
         check = self._pool.pending_check(key, 0.0) if ready else None
         if check is None:
-            self._pool.postpone_checks()
+            self._pool.postpone_check(key)
         else:
-            self._pool.settle_check(self._attempt, key, self.check(check))
+            self._pool.settle_check(self._attempt, key, self.check(key, check))
 
     def _follow_check(self, key: str) -> None:
         """Say whether this host holds what host 0 calls to check, and check it if all do."""
@@ -300,7 +305,7 @@ class Session:
         if self._channel.receive(0) == READY:
             if check is None:
                 raise ExchangeError("host 0 began a check for which this host is not ready; ask the operator of host 0")
-            self._pool.settle_check(self._attempt, key, self.check(check))
+            self._pool.settle_check(self._attempt, key, self.check(key, check))
 
 
 CHECK_CALL = re.compile(rb"\?[0-9a-f]{64}")
@@ -311,7 +316,7 @@ class Computer(Protocol):
     same at all hosts."""
 
     def draw(self, number: int, shape: Shape) -> Replicated | Words: ...
-    def find_kept(self, number: int, check: Check) -> list[bool]: ...
+    def find_kept(self, number: int, key: str, check: Check) -> list[bool]: ...
 
 
 @dataclass(frozen=True)
@@ -323,7 +328,7 @@ class Three:
     def draw(self, number: int, shape: Shape) -> Replicated:
         return draw(self.party, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, check: Check) -> list[bool]:
+    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
         return find_kept_bounds(self.party, check.vectors, check.bounds)
 
 
@@ -337,8 +342,8 @@ class ThreeVerified:
     def draw(self, number: int, shape: Shape) -> Replicated:
         return draw_verified(self.channel, self.keys, number, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, check: Check) -> list[bool]:
-        first, second = (derive_key(key, number) for key in self.keys)
+    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
+        first, second = (derive_key(each, number, f"check {key}") for each in self.keys)
         return find_kept_bounds(VerifiedParty(self.channel, (first, second)), check.vectors, check.bounds)
 
 
@@ -351,7 +356,7 @@ class Two:
     def draw(self, number: int, shape: Shape) -> Words:
         return draw_paired(self.pair, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, check: Check) -> list[bool]:
+    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
         raise GuaranteeError("privacy.check_answers: expected three hosts")
 
 

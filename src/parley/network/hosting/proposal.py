@@ -20,7 +20,7 @@ from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, 
 from parley.numerals import counted
 from parley.privacy.mechanisms.mechanism import LIMIT_ROUNDING
 from parley.privacy.mechanisms.shared_noise import SharedNoise
-from parley.privacy.sharing.bounds import VectorBounds
+from parley.privacy.sharing.bounds import MAX_DIGITS, VectorBounds
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 from parley.terms import PARTY
@@ -96,6 +96,10 @@ def assignment_of(setup: Setup) -> HostAssignment:
         _shape(stage): min(NOISES_DRAWN_AHEAD, len(stage.rounds))
         for stage in reversed(setup.part(terms.owners[0].name).stages)
     }
+    if checked:
+        for part in terms.owners:
+            for stage in setup.part(part.name).stages:
+                answer_bounds(stage)
     hosts = tuple(host.name for host in terms.hosts)
     return HostAssignment(
         terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, terms.noise.paired, cheating, checked
@@ -122,7 +126,10 @@ def answer_bounds(stage: Stage) -> VectorBounds:
         limit = math.floor(norm + Fraction(size, 2))
     else:
         limit = math.floor((norm + Fraction(math.sqrt(size) / 2 * (1 + LIMIT_ROUNDING))) ** 2)
-    return VectorBounds(low.astype(np.int64), high.astype(np.int64), extent.norm, limit)
+    bounds = VectorBounds(low.astype(np.int64), high.astype(np.int64), extent.norm, limit)
+    if bounds.digits > MAX_DIGITS:
+        raise TermsError("privacy.check_answers: answers are too large to be checked; use fewer records or rounds")
+    return bounds
 
 
 def _shape(stage: Stage) -> Shape:

@@ -105,6 +105,7 @@ def run_in_threads(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple
 
 
 DIGEST_WORDS = 4  # words of a SHA-256
+MESSAGE_WORDS = 1 << 18  # words of a message, at most: half of what any host takes
 _SHARES, _ZEROS = 1, 2  # what a stream is for
 
 
@@ -212,12 +213,19 @@ class Party:
         return self._receive(source, int(np.prod(shape))).reshape(shape)
 
     def _send(self, to: int, words: Words) -> None:
-        """Send words; their number on this way tells when hosts are out of step."""
-        self._sent[to] += 1
-        label = self._sent[to].to_bytes(8, "little")
-        self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
+        """Send words, in messages that any host takes; the messages' numbers tell when hosts are out of step."""
+        flat = np.ascontiguousarray(words, dtype="<u8").reshape(-1)
+        for start in range(0, max(flat.size, 1), MESSAGE_WORDS):
+            self._sent[to] += 1
+            label = self._sent[to].to_bytes(8, "little")
+            self._channel.send(to, b"".join((label, flat[start : start + MESSAGE_WORDS].data)))
 
     def _receive(self, source: int, size: int) -> Words:
+        sizes = [min(MESSAGE_WORDS, size - start) for start in range(0, max(size, 1), MESSAGE_WORDS)]
+        parts = [self._receive_part(source, each) for each in sizes]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _receive_part(self, source: int, size: int) -> Words:
         self._received[source] += 1
         payload = self._channel.receive(source)
         due = 8 + 8 * size

@@ -1,7 +1,7 @@
 """Three hosts of whom one may do anything: every AND is verified before anything that depends on it is opened.
 
 Formal guarantee: let one host send whatever it likes. If both others accept `verify`, all ANDs since the last one are
-right, except with a probability of less than 2^-40 (if AES is a pseudo-random function and SHA-256 free of collisions).
+right, except with a probability of less than 2^-40 for each `verify` (if AES is a pseudo-random function and SHA-256 free of collisions).
 Until then the host has seen uniform words alone.
 
 Method (after Furukawa, Lindell, Nof and Weinstein 2017). Let there be M words of ANDs z = x AND y, 64 gates a word.
@@ -135,14 +135,16 @@ class VerifiedParty(Party):
         self._run_once(act)
 
     def _compare(self, wrong: bool = False) -> None:
-        """Compare the digests of all that was opened and of what has to be 0; go on only if nobody found anything."""
+        """Compare the digests of all that was opened, and only then of what has to be 0; go on only if nobody found
+        anything. (Where an opening was told wrongly, what has to be 0 would depend on secrets.)"""
 
         def act() -> None:
             self._send(self.before, _words(self._told))
+            vouched = self._receive(self.next, DIGEST_WORDS)
+            self._agree(wrong or vouched.tobytes() != self._heard.digest())
             self._send(self.next, _words(self._zeros))
-            vouched, zeros = self._receive(self.next, DIGEST_WORDS), self._receive(self.before, DIGEST_WORDS)
-            lied = vouched.tobytes() != self._heard.digest()
-            self._agree(wrong or lied or zeros.tobytes() != self._due.digest())
+            zeros = self._receive(self.before, DIGEST_WORDS)
+            self._agree(zeros.tobytes() != self._due.digest())
 
         self._run_once(act)
 

@@ -8,25 +8,27 @@ replayed, by its sender's word or by its receiver's, names the pair.
 Formal guarantee: if two hosts follow the protocol, each of them names a pair that the third is in. Proof. Before that
 message all were as they should be, so an honest sender would have sent it as replayed and an honest receiver would say
 what it received. So one of the two has departed from the protocol or lies now; likewise if the statements of two hosts
-differ about the key that both hold.
+differ about the key that both hold. (A host that sends nothing cannot be told from one that is gone: nobody is named.)
 """
 
 import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from parley.errors import ExchangeError, Unavailable
 from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
 from parley.privacy.sharing.party import HOST_COUNT, Channel, run_in_threads, wires
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
-from parley.privacy.sharing.secret_noise import draw
+from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.privacy.sharing.verified import CheatingHostError, VerifiedParty
 
-LONGEST_STATEMENT = 1 << 20  # bytes
+STATEMENT_BYTES = 1 << 16  # of a statement, for each batch of numbers, at most
 MAX_LATE_MESSAGES = 64  # of a host that does not yet know that a draw failed
 PREFIX = b"statement"  # no message of a draw begins so: those begin with a small number
 Pair = tuple[int, int]
@@ -51,6 +53,7 @@ class WitnessedChannel:
         self.index = channel.index
         self.sent: dict[int, list[str]] = {other: [] for other in range(HOST_COUNT) if other != channel.index}
         self.received: dict[int, list[str]] = {other: [] for other in self.sent}
+        self.statements: dict[int, bytes] = {}  # of hosts for which the draw failed before it did here
 
     def send(self, to: int, payload: bytes) -> None:
         self.sent[to].append(hashlib.sha256(payload).hexdigest())
@@ -58,6 +61,9 @@ class WitnessedChannel:
 
     def receive(self, source: int) -> bytes:
         payload = self._channel.receive(source)
+        if payload.startswith(PREFIX):
+            self.statements[source] = payload
+            raise ExchangeError(f"host {source}: the draw failed at this host")
         self.received[source].append(hashlib.sha256(payload).hexdigest())
         return payload
 
@@ -77,15 +83,15 @@ class Statement:
         return PREFIX + json.dumps(facts).encode()
 
     @classmethod
-    def from_bytes(cls, index: int, payload: bytes) -> "Statement | None":
-        """Return the statement of this host, or None if these bytes are none."""
-        if len(payload) > LONGEST_STATEMENT or not payload.startswith(PREFIX):
+    def from_bytes(cls, index: int, payload: bytes, size: int) -> "Statement | None":
+        """Return the statement of this host about a draw of `size` numbers, or None if these bytes are none."""
+        if len(payload) > STATEMENT_BYTES * (1 + size // BATCH_COORDINATES) or not payload.startswith(PREFIX):
             return None
         try:
             keys, sent, received = json.loads(payload[len(PREFIX) :])
             first, second = (bytes.fromhex(key) for key in keys)
             made = cls(index, (first, second), _digests(sent), _digests(received))
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             return None
         others = {other for other in range(HOST_COUNT) if other != index}
         sound = len(first) == len(second) == KEY_BYTES and set(made.sent) == set(made.received) == others
@@ -99,47 +105,67 @@ def draw_verified(
 
     Raise `DisagreeingHostsError` if something about the draw was wrong.
     """
-    first, second = (derive_key(key, number) for key in keys)
+    about = f"{recipe.recipe.law} {recipe.recipe.exponent} {size}"
+    first, second = (derive_key(key, number, about) for key in keys)
     watched = WitnessedChannel(channel)
     try:
         return draw(VerifiedParty(watched, (first, second)), recipe, size)
-    except CheatingHostError:
-        statement = Statement(channel.index, (first, second), watched.sent, watched.received)
-    raise DisagreeingHostsError(_disagreement(_exchange(channel, statement), recipe, size))
+    except (ExchangeError, Unavailable) as error:
+        own = Statement(channel.index, (first, second), watched.sent, watched.received)
+        pair = _disagreement(_exchange(channel, own, watched.statements, size), recipe, size)
+        if pair is None:
+            raise error
+    raise DisagreeingHostsError(pair)
 
 
-def derive_key(key: bytes, number: int) -> bytes:
-    """Return the key of draw `number`, which tells nothing of the session's key or of other draws."""
-    return hmac.digest(key, b"parley-draw" + number.to_bytes(8, "big"), "sha256")
+def derive_key(key: bytes, number: int, about: str) -> bytes:
+    """Return the key of what a session computes as its `number`, which tells nothing of the session's key or of others.
+
+    `about` says what is computed, on what: hosts that are told different things have no key in common.
+    """
+    return hmac.digest(key, b"parley-draw" + number.to_bytes(8, "big") + about.encode(), "sha256")
 
 
-def _exchange(channel: Channel, own: Statement) -> list[Statement]:
-    """Return all hosts' statements, in order."""
+def _exchange(channel: Channel, own: Statement, early: Mapping[int, bytes], size: int) -> dict[int, Statement]:
+    """Return the hosts' statements; one that sends nothing has none."""
     others = [other for other in range(HOST_COUNT) if other != channel.index]
-    for other in others:
-        channel.send(other, own.to_bytes())
     statements = {own.index: own}
     for other in others:
-        for _ in range(MAX_LATE_MESSAGES):  # it may still draw, until it waits for this host in vain
-            payload = channel.receive(other)
-            if payload.startswith(PREFIX):
-                break
-        said = Statement.from_bytes(other, payload)
+        with suppress(Unavailable):
+            channel.send(other, own.to_bytes())
+    for other in others:
+        try:
+            payload = early.get(other, b"")
+            for _ in range(MAX_LATE_MESSAGES):  # it may still draw, until it waits for this host in vain
+                if payload.startswith(PREFIX):
+                    break
+                payload = channel.receive(other)
+        except Unavailable:
+            continue
+        said = Statement.from_bytes(other, payload, size)
         if said is None:
             raise DisagreeingHostsError(_pair(own.index, other))
         statements[other] = said
-    return [statements[index] for index in range(HOST_COUNT)]
+    return statements
 
 
-def _disagreement(statements: Sequence[Statement], recipe: TabledRecipe, size: int) -> Pair:
+def _disagreement(statements: Mapping[int, Statement], recipe: TabledRecipe, size: int) -> Pair | None:
+    """Return the pair to name; None if all that is known to have been sent is as it should be."""
+    keys = list[bytes]()
     for number in range(HOST_COUNT):  # key j is held by hosts j and j - 1
-        if statements[number].keys[0] != statements[number - 1].keys[1]:
+        said = [(number, 0), ((number - 1) % HOST_COUNT, 1)]
+        held = {statements[host].keys[which] for host, which in said if host in statements}
+        if len(held) > 1:
             return _pair(number, (number - 1) % HOST_COUNT)
-    for source, to, place, due in replay([statement.keys[0] for statement in statements], recipe, size):
-        said = (statements[source].sent[to], statements[to].received[source])
-        if any(place < len(digests) and digests[place] != due for digests in said):
+        keys += held
+    if len(keys) < HOST_COUNT:  # this host's statement alone
+        return None
+    for source, to, place, due in replay(keys, recipe, size):
+        told = [statements[source].sent[to]] if source in statements else []
+        told += [statements[to].received[source]] if to in statements else []
+        if any(place < len(digests) and digests[place] != due for digests in told):
             return _pair(source, to)
-    raise CheatingHostError("noise: the draw failed, but all messages were as they should be; nothing was opened")
+    return None
 
 
 def replay(keys: Sequence[bytes], recipe: TabledRecipe, size: int) -> list[tuple[int, int, int, str]]:
@@ -165,7 +191,10 @@ def replay(keys: Sequence[bytes], recipe: TabledRecipe, size: int) -> list[tuple
 
 
 def _digests(pairs: Any) -> dict[int, list[str]]:
-    return {int(other): [str(digest) for digest in digests] for other, digests in pairs}
+    made = {other: [str(digest) for digest in digests] for other, digests in pairs}
+    if not all(type(other) is int for other in made):
+        raise TypeError("hosts have whole numbers")
+    return made
 
 
 def _pair(one: int, other: int) -> Pair:
