@@ -1,8 +1,8 @@
 """Three hosts of whom one may do anything: every AND is verified before anything that depends on it is opened.
 
 Formal guarantee: let one host send whatever it likes. If both others accept `verify`, all ANDs since the last one are
-right, except with a probability of less than 2^-40 for each `verify` (if AES is a pseudo-random function and SHA-256 free of collisions).
-Until then the host has seen uniform words alone.
+right, except with a probability of less than 2^-40 for each `verify` (if AES is a pseudo-random function and SHA-256
+free of collisions). Until then the host has seen uniform words alone.
 
 Method (after Furukawa, Lindell, Nof and Weinstein 2017). Let there be M words of ANDs z = x AND y, 64 gates a word.
 After all were computed, the hosts make B M + B triples c = a AND b of random words, in the same way. Then they draw a
