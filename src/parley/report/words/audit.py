@@ -20,7 +20,7 @@ NOT_TRIED_NOTE = (
     "test whether the last digits or the timing of real answers reveal anything. The audit did not test whether an "
     "owner's answers can reveal a category name that only one person has. To test the daemon and the network, audit a "
     "running daemon with parley audit --served. If the terms list hosts, the audit also tests what each host sees. A "
-    "small lower bound on ε does not prove privacy. The proofs in docs/guarantee.md show that the noise is large "
+    "small lower bound on ε does not prove privacy. The proofs (docs/proofs/index.md) show that the noise is large "
     "enough for every pair of tables."
 )
 EXACT_NOTE = (
@@ -249,7 +249,7 @@ HOSTS_NOTE = (
     "distributed. All hosts followed the protocol during the audit."
 )
 LIMITS_NOTE = (
-    "A small lower bound on ε does not prove privacy. The proofs in docs/guarantee.md show that the noise is large "
+    "A small lower bound on ε does not prove privacy. The proofs (docs/proofs/index.md) show that the noise is large "
     "enough for every pair of tables. The audit did not test questions outside training or the timing of answers. The "
     "audit did not test whether the daemon behaves differently during an audit."
 )

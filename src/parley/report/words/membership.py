@@ -119,7 +119,7 @@ def learned(audit: ModelAudit) -> list[str]:
     membership, best = audit.membership, audit.membership.strongest
     sentences = [
         headline(audit),
-        f"The strongest attack, {ATTACK_NAMES[best.method]}, ranks a member above a non-member {best.auc.value:.0%} "
+        f"The strongest attack ({ATTACK_NAMES[best.method]}) ranks a member above a non-member {best.auc.value:.0%} "
         f"of the time (guessing: 50%). The strongest attack finds {best.hits.value:.2%} of the members at a "
         f"false-alarm rate of {RARE_ALARM_RATE:.1%}.",
         f"On the audited model, the attacks have AUCs of {min(audit.areas.values()):.2f} to "
