@@ -11,6 +11,7 @@ from parley.numerals import number, percent
 from parley.report.figures import curves, game_figures, picture
 from parley.report.pages.page import Section, page
 from parley.report.words.forecast import plan_rows
+from parley.report.words.noise import plan_beside
 from parley.report.words.terms_comments import planned_line
 
 
@@ -132,3 +133,15 @@ def test_plans_are_compared_by_cost_where_the_best_model_has_almost_no_error():
     proposal = Proposal((worse, best, wild), best, 1e9, make_terms(100), 0.0456, Baselines(1.0, None))
     assert [row[-1] for row in plan_rows(proposal)] == ["test cost", "0.061", "0.0456", "none"]
     assert "with an expected test cost of 0.0456. After" in planned_line(proposal)
+
+
+def test_both_kinds_of_noise_are_compared_as_the_planner_judged_them():
+    """Without a public sample, the forecast's own figure for the plan is of other invented populations."""
+    spent = {"algorithm": "gradient-descent", "mechanism": "laplace", "delta": 1e-6, "horizon": 1, "step": 1.0}
+    own, shared = (
+        {**spent, "clip": 1.0, "relative_fitness": 0.1, "expected_cost": cost} for cost in (16736.0, 16720.0)
+    )
+    settled = {"owner_count": 3, "hosts": 0, "paired": False, "expected_cost": 9199.0}
+    said = " ".join(plan_beside({**settled, "best": own, "shared": {"best": shared, "expected_cost": 16720.0}}))
+    assert "16736 with each owner's own noise, 16720 with shared noise" in said
+    assert "9199" not in said

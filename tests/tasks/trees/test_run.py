@@ -261,7 +261,8 @@ def test_rows_without_a_target_are_counted_once(by_person):
     table = grove(60, 1).assign(who=np.arange(60) // 2)
     terms = grove_terms(
         {"a": 60},
-        model={"features": ["age", "idle", "colour"], "holdout": 0.25} | ({"holdout_by": "person"} if by_person else {}),
+        model={"features": ["age", "idle", "colour"], "holdout": 0.25}
+        | ({"holdout_by": "person"} if by_person else {}),
         privacy={"person": "who", "records_per_person": 2},
     )
     full = parley.Owner("a", table)

@@ -80,8 +80,8 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
-    """Compare the plan with hosts to the plan without, and say what two hosts would be worth unless the terms have
-    three, or two that draw together."""
+    """Compare the plan with hosts to the plan without, both as the planner judged them, and say what two hosts would be
+    worth unless the terms have three, or two that draw together."""
     settled = plan["owner_count"] < 2 or plan["hosts"] == 3 or plan["paired"]
     two = [] if settled else [two_hosts(plan["owner_count"])]
     shared = plan["shared"]
@@ -92,15 +92,15 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
         return ["Parley chose no plan with shared noise, because Parley could not evaluate any plan with shared noise."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
-    psi = best["relative_fitness"]
+    psi, own = best["relative_fitness"], plan["best"] and plan["best"]["expected_cost"]
     worth = "" if shows_cost(psi, best["expected_cost"]) else f", with ψ = {number(psi)}"
     return [
         f"The best plan with three hosts and shared noise is {best['algorithm']}, {best['mechanism']} noise at "
         f"δ = {best['delta']:g}, {counted(best['horizon'], 'round')}{step}{clip}{worth}.",
         *(
-            [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
-             f"{number(shared['expected_cost'], 5)} with shared noise."]
-            if plan["expected_cost"] is not None
+            [f"Expected test cost of the joint model: {number(own, 5)} with each owner's own noise, "
+             f"{number(best['expected_cost'], 5)} with shared noise."]
+            if own is not None
             else []
         ),
         *two,
