@@ -16,6 +16,7 @@ from parley.cli.app import app
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
+from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.protocol.setup import resolve
 from parley.report.terminal import Terminal
 from parley.terms import write_terms
@@ -67,13 +68,18 @@ def written(files):
     return run
 
 
-def test_init_says_how_to_get_one_noise_where_that_is_better(files, written):
-    said = re.sub(r"\s+", " ", written.output)
-    costs = re.search(
-        r"Expected test cost of the joint model: ([\d.]+) with each owner's own noise, ([\d.]+) with shared noise", said
-    )
-    assert float(costs[2]) < float(costs[1])
-    assert "--hosts north-clinic,south,learner" in said
+def test_init_says_how_to_get_one_noise_only_where_that_is_clearly_better(files, written):
+    declared = ("--features", "age,income", "--positive", "yes", "--bounds", "age=0,100", "--bounds", "income=0,100000")
+    small = ("--epsilon", 0.1, "--columns", "lines", "--write", files / "small.toml", "--yes")
+    tight = invoke("init", *tables(files), "--target", "outcome", *declared, *small)
+    for run, clearly in ((written, False), (tight, True)):
+        said = re.sub(r"\s+", " ", run.output)
+        costs = re.search(
+            r"test cost of the joint model: ([\d.]+) with each owner's own noise, ([\d.]+) with shared noise", said
+        )
+        assert float(costs[2]) < float(costs[1])
+        assert (float(costs[2]) < (1 - LEAST_GAIN) * float(costs[1])) == clearly, costs[0]
+        assert ("--hosts north-clinic,south,learner" in said) == clearly
 
 
 def test_files_become_a_released_and_scored_model_in_four_commands(files, written):
