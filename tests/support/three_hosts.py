@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from parley.privacy.mechanisms.tabled_recipe import AliasTable, TabledRecipe
+from parley.privacy.sharing import secret_noise
 from parley.privacy.sharing.party import Channel, Party, run_in_threads, wires
 from parley.privacy.sharing.ring import Keystream, Replicated
 
@@ -107,6 +108,10 @@ def planes_drawn(recipe: TabledRecipe) -> int:
 
 def with_all_keys(recipe: TabledRecipe, keys: Keys, size: int) -> list[int]:
     """The noise that hosts with these keys draw first, by the recipe's definition: what two hosts can do together."""
-    words = -(-size // 64)
-    streams = [Keystream(key, 1).words(64 + planes_drawn(recipe), words)[64:] for key in keys]  # masks come first
-    return [int(x) for x in numbers_of(recipe, bits_of(streams[0] ^ streams[1] ^ streams[2], size))]
+    streams, numbers = [Keystream(key, 1) for key in keys], list[int]()
+    for start in range(0, size, secret_noise.BATCH_COORDINATES):
+        count = min(secret_noise.BATCH_COORDINATES, size - start)
+        # masks come first
+        drawn = [stream.words(64 + planes_drawn(recipe), -(-count // 64))[64:] for stream in streams]
+        numbers += numbers_of(recipe, bits_of(drawn[0] ^ drawn[1] ^ drawn[2], count)).tolist()
+    return numbers
