@@ -19,8 +19,12 @@ from fleet import OWNERS, Fleet, Killed, make_template
 import parley
 from parley.errors import AbortedRound, ParleyError, RolledBack
 from parley.network.exchange.host_connections import HostConnections
-from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.exchange.witnesses import Witnesses
+from parley.network.identity.settings import load_owner
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.health import Readiness
+from parley.network.serving.service import open_witnesses
 from parley.protocol.queries import GradientQuery
 
 TRIALS = int(os.environ.get("PARLEY_ROLLBACKS", "14"))
@@ -219,3 +223,59 @@ def test_without_witnesses_questions_are_answered_twice(templates, tmp_path, mon
             trial.run()
         twice[case] += bool(trial.fleet.doubled)
     assert {case for case in CASES if twice[case]} >= {case for case in CASES if case[2] != "other hosts"}
+
+
+@pytest.fixture
+def fleet(templates, tmp_path):
+    return Fleet(templates[TWO], tmp_path / "disks", TWO)
+
+
+def ask_owner(fleet, name, number, terms=None):
+    """The learner's question of a round; under `terms` with noise of their own, the answer."""
+    query = GradientQuery.ask((terms or fleet.terms).hash, "learner", number, np.full(3, theta(number)))
+    owner = RemoteOwner(name, "127.0.0.1:1", fleet._identity("learner"))
+    return owner.ask(query, 60 if name == "a" else 40, 0 if terms is None else 3, 5.0).answer.value.tolist()
+
+
+def readiness(fleet, name):
+    settings, service = load_owner(fleet.folder / f"{name}.toml"), fleet.services[name]
+    return Readiness(service._owner, Acceptances(settings.accepted), settings.table, lambda: None).problems()
+
+
+def test_a_proof_under_one_agreement_stops_answers_with_noise_of_their_own(fleet, tmp_path, monkeypatch):
+    own = fleet.accept_own_noise()
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        federation = fleet.learner(deadline=20.0)
+        federation.ask(fleet.questions(1, 0.1))
+        early = fleet.snapshot("a", tmp_path / "early")
+        first = ask_owner(fleet, "a", 1, own)
+        federation.ask(fleet.questions(2, 0.2))  # the hosts keep the end with that answer
+        latest = fleet.snapshot("a", tmp_path / "latest")
+        fleet.put_back("a", early)
+        fleet.start("a")
+        assert not readiness(fleet, "a")
+        with pytest.raises(RolledBack):
+            ask_owner(fleet, "a", 2)
+        for again in (False, True):
+            with pytest.raises(RolledBack, match="the ledger was put back"):
+                ask_owner(fleet, "a", 1, own)
+            with pytest.raises(RolledBack, match="the ledger was put back"):
+                local_owner(fleet, "a").ask(*own_question(own, 1))
+            assert readiness(fleet, "a") == ["the ledger was put back to an earlier time; read the runbook"]
+            if not again:
+                fleet.stop("a")
+                fleet.start("a")
+        fleet.put_back("a", latest)
+        fleet.start("a")
+        assert ask_owner(fleet, "a", 1, own) == first
+
+
+def own_question(terms, number):
+    return GradientQuery.ask(terms.hash, "learner", number, np.full(3, theta(number))), 60, 3, 5.0
+
+
+def local_owner(fleet, name):
+    """The same ledger in its learner's process."""
+    service = fleet.services[name]
+    return LocalOwner(service._owner, service._delivery, open_witnesses(service._owner))

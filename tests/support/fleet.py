@@ -212,7 +212,14 @@ class Fleet:
         hosted.host._peers = {1: Forger(self._accomplice, hosted.host._journal, set())}
         self.silent.add("h1")
 
-    def accept(self, terms):
+    def accept_own_noise(self):
+        """All owners accept further terms, with noise of their own; nobody runs. Return the terms."""
+        (self.folder / "own.toml").write_text(toml_terms(horizon=4, names=OWNERS))
+        own = parley.load_terms(self.folder / "own.toml")
+        self.accept(own, hosts=())
+        return own
+
+    def accept(self, terms, hosts=None):
         """Everybody accepts further terms; nobody runs."""
         for name in OWNERS:
             with state_of(self.folder / f"state-{name}"):
@@ -221,7 +228,7 @@ class Fleet:
                 owner.accept(terms)
                 Acceptances(settings.accepted).store(Acceptance(terms))
                 owner.ledger.close()
-        for name in self.hosts:
+        for name in self.hosts if hosts is None else hosts:
             with state_of(self.folder / f"state-{name}"):
                 consider(terms, load_host(self.folder / f"{name}.toml")).accept()
 

@@ -259,7 +259,8 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
         owner = open_owner(settings)
         agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
         signer = None if settings.identity is None else Signer(settings.identity)
-        peers.append(LocalOwner(owner, open_delivery(settings, open_witnesses(owner, signer))))
+        witnesses = open_witnesses(owner, signer)
+        peers.append(LocalOwner(owner, open_delivery(settings, witnesses), witnesses))
     return peers, agreement
 
 

@@ -30,7 +30,7 @@ from parley.network.exchange.messages import (
     write_proposal,
 )
 from parley.network.exchange.share_bundle import Delivery, answer_or_deliver
-from parley.network.exchange.witnesses import countersigned
+from parley.network.exchange.witnesses import Witnesses, countersigned
 from parley.network.identity.certificates import Signer, check_identity, fingerprint, names, revoked_serials
 from parley.network.identity.settings import Identity, OwnTable, Pinned, load_addresses
 from parley.owner.ledger.account import Head
@@ -261,15 +261,15 @@ def remote_owner(
 class LocalOwner:
     """The learner's own table in its own process, with ledger and noise as usual, because its answers travel."""
 
-    def __init__(self, owner: Owner, delivery: Delivery | None = None) -> None:
-        self._owner, self._turn, self._delivery = owner, threading.Lock(), delivery
+    def __init__(self, owner: Owner, delivery: Delivery | None = None, witnesses: Witnesses | None = None) -> None:
+        self._owner, self._turn, self._delivery, self._witnesses = owner, threading.Lock(), delivery, witnesses
         self.name = owner.name
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         if not self._turn.acquire(timeout=timeout):
             raise Unavailable(f"{self.name}: this owner is still answering an earlier question; ask again later")
         try:
-            answer, account = answer_or_deliver(self._owner, query, self._delivery)
+            answer, account = answer_or_deliver(self._owner, query, self._delivery, self._witnesses)
         finally:
             self._turn.release()
         return AnswerReply(answer, AccountStatement.from_account(account))

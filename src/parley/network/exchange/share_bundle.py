@@ -189,8 +189,13 @@ class Delivery:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> tuple[Answer, Account]:
-    """Return the owner's noisy answer; with one noise for all an empty one, once its shares are with the hosts."""
+def answer_or_deliver(
+    owner: Owner, query: Query, delivery: Delivery | None, witnesses: "Witnesses | None" = None
+) -> tuple[Answer, Account]:
+    """Return the owner's noisy answer; with one noise for all an empty one, once its shares are with the hosts. A
+    ledger that a witness proved to be put back answers nothing, under no agreement."""
+    if witnesses is not None:
+        witnesses.require_held()
     terms = owner.agreement(query.terms_hash).setup.terms
     if not terms.noise.hosts:
         return owner.answer_with_account(query)

@@ -80,6 +80,8 @@ class Readiness:
         try:
             if self._owner.ledger.hash_at(1) is None:
                 return ["the ledger has no rows"]
+            if isinstance(self._owner.ledger, Ledger) and self._owner.ledger.witnessed.contradiction() is not None:
+                return ["the ledger was put back to an earlier time; read the runbook"]
             for terms in self._acceptances.hashes():
                 self._owner.ledger.account(terms)
         except LedgerError:

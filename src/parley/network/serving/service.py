@@ -158,7 +158,7 @@ class OwnerService:
             try:
                 if hung_up():
                     raise Unavailable(BUSY_MESSAGE)
-                answer, account = answer_or_deliver(self._owner, query, self._delivery)
+                answer, account = answer_or_deliver(self._owner, query, self._delivery, self._witnesses)
             finally:
                 turn.release()
             facts |= _head_facts(account.head)
