@@ -1,5 +1,6 @@
 """Two hosts that draw one noise together: terms, words, openings, aborts, forecasts and audits."""
 
+import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -238,10 +239,11 @@ def test_reports_label_the_noise_by_the_terms_and_do_not_advise_against_it():
 
 
 def test_killed_at_random_they_open_nothing_twice(tmp_path: Path):
+    """PARLEY_KILLS sets how many processes are killed (default 3)."""
     consortium = HostedConsortium(tmp_path, hosts=("h0", "h1"))
     consortium.draw = 'draw = "together"\n'
     try:
-        opened, aborted = torture(consortium, seed=3, kills=3, horizon=6)
+        opened, aborted = torture(consortium, seed=3, kills=int(os.environ.get("PARLEY_KILLS", "3")), horizon=6)
         assert {*opened, *aborted} == set(range(1, 7))
         assert opened
     finally:
