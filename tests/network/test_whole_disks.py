@@ -10,6 +10,7 @@ import os
 import random
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 
 import numpy as np
@@ -279,3 +280,96 @@ def local_owner(fleet, name):
     """The same ledger in its learner's process."""
     service = fleet.services[name]
     return LocalOwner(service._owner, service._delivery, open_witnesses(service._owner))
+
+
+class Clock:
+    """The owners' clock, which the test moves on."""
+
+    def __init__(self, fleet):
+        self.fleet, self.now = fleet, 1000.0
+        self.wind()
+
+    def wind(self):
+        """After a start."""
+        for name in OWNERS:
+            delivery = self.fleet.services[name]._delivery
+            delivery._clock = lambda: self.now
+            for terms, watch in delivery._watched.items():
+                delivery.watch(terms, watch.hosts)
+
+    def go(self, seconds):
+        """The daemons' looks of this time, one in each second."""
+        for _ in range(round(seconds)):
+            self.now += 1.0
+            for name in OWNERS:
+                self.fleet.services[name].remember()
+                wait(self.fleet.services[name]._delivery._looks.values())
+
+
+def open_at(fleet, host, number):
+    """What the learner, who remembers nothing, is opened at a host."""
+    connections = HostConnections(dict.fromkeys(fleet.hosts, "127.0.0.1:1"), fleet._identity("learner"), "a")
+    content = GradientQuery.ask(fleet.terms.hash, "learner", number, np.full(3, theta(number))).content
+    return connections.group(fleet.terms.hosts).connections[host].open(fleet.terms.hash, number, content, 3, 5.0)
+
+
+def open_everywhere(fleet, number):
+    with ThreadPoolExecutor(len(fleet.hosts)) as pool:
+        return [*pool.map(lambda host: open_at(fleet, host, number), fleet.hosts)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_owners_look_again_for_an_opening_that_came_long_after_their_shares(fleet, tmp_path, monkeypatch, restarted):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        clock = Clock(fleet)
+        for name in OWNERS:
+            ask_owner(fleet, name, 1)
+        clock.go(20)
+        before = fleet.snapshot("h0", tmp_path / "before")
+        if restarted:
+            for name in OWNERS:
+                fleet.stop(name)
+                fleet.start(name)
+            clock.wind()
+        open_everywhere(fleet, 1)
+        clock.go(20)
+        fleet.put_back("h0", before)
+        fleet.start("h0")
+        fleet.make_curious()
+        for name in OWNERS:
+            with pytest.raises(RolledBack):
+                ask_owner(fleet, name, 1)
+        with pytest.raises(ParleyError):
+            open_at(fleet, "h0", 1)
+        assert not fleet.doubled
+
+
+def test_looks_come_after_longer_and_longer_pauses_and_end_with_the_agreement(fleet, monkeypatch):
+    looks, tell = [], Witnesses.tell
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        clock = Clock(fleet)
+        for number in (1, 2, 3):
+            fleet.learner(deadline=20.0).ask(fleet.questions(number, theta(number)))
+
+        def looked(witnesses, terms, witness, *words, **how):
+            looks.append((witnesses._name, witness.name, clock.now - 1000.0))
+            tell(witnesses, terms, witness, *words, **how)
+
+        monkeypatch.setattr(Witnesses, "tell", looked)
+        clock.go(40)
+        times = [1.0, 3.0, 7.0, 15.0, 31.0]
+        assert sorted(looks) == sorted((name, host, at) for name in OWNERS for host in TWO for at in times)
+        clock.now += 8 * 86400.0
+        looks.clear()
+        clock.go(1)  # a round is left
+        assert len(looks) == len(OWNERS) * len(TWO)
+        fleet.learner(deadline=20.0).ask(fleet.questions(4, theta(4)))
+        clock.now += 6 * 86400.0
+        looks.clear()
+        clock.go(1)
+        assert len(looks) == len(OWNERS) * len(TWO)
+        clock.now += 2 * 86400.0
+        clock.go(3)
+        assert len(looks) == len(OWNERS) * len(TWO)

@@ -3,9 +3,11 @@ three hosts, share j of an owner's words lies at hosts j and j - 1; of two, shar
 The last share is words, those before are seeds (`sharing.ring.expand_seed`), so a share bundle needs no labels."""
 
 import re
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -106,6 +108,8 @@ def to_words(content: bytes, size: int) -> Words:
 
 
 DELIVERY_TIMEOUT_S = 20.0  # seconds for one host to take a share bundle
+FIRST_LOOK_S, LONGEST_LOOK_S = 1.0, 3600.0  # seconds between two looks at where the hosts' journals end
+LAST_LOOK_S = 7 * 86400.0  # seconds after the last share or start, once no round is left: then looks end
 
 
 class HostConnection(Protocol):
@@ -131,13 +135,37 @@ class HostGroups(Protocol):
     def close(self) -> None: ...
 
 
-class Delivery:
-    """An owner's connections to hosts. With `witnesses`, hosts hear where the ledger ends before a share leaves."""
+@dataclass(frozen=True)
+class Watch:
+    """The hosts of an agreement, at whose journals an owner looks until some days after `begun`."""
 
-    def __init__(self, connections: HostGroups, witnesses: "Witnesses | None" = None) -> None:
-        self._connections, self._witnesses = connections, witnesses
-        self._delivered: dict[str, Sequence[Host]] = {}  # since hosts last told their ends, the hosts by terms
+    hosts: Sequence[Host]
+    begun: float
+    due: float
+    pause: float
+
+    def after_look(self, now: float) -> "Watch":
+        """Return the same with the next look, after a pause twice as long."""
+        pause = min(2 * self.pause, LONGEST_LOOK_S)
+        return replace(self, due=now + pause, pause=pause)
+
+
+class Delivery:
+    """An owner's connections to hosts. With `witnesses`, hosts hear where the ledger ends before a share leaves, and
+    the owner looks again and again where their journals end."""
+
+    def __init__(
+        self,
+        connections: HostGroups,
+        witnesses: "Witnesses | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connections, self._witnesses, self._clock = connections, witnesses, clock
+        self._watched: dict[str, Watch] = {}  # by terms
+        self._looks: dict[tuple[str, str], Future[None]] = {}  # the last one at each host, by terms
+        self._watching = threading.Lock()
         self._pool = ThreadPoolExecutor(MAX_HOSTS, thread_name_prefix="parley-delivery")
+        self._looking = ThreadPoolExecutor(MAX_HOSTS, thread_name_prefix="parley-look")  # no share waits for a look
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Refuse, before any debit, if a host's address or key is not known."""
@@ -161,15 +189,37 @@ class Delivery:
                 for host, bundle in zip(hosts, bundles, strict=True)
             ]
         )
-        self._delivered[bundles[0].terms_hash] = hosts
+        self.watch(bundles[0].terms_hash, hosts)
 
-    def refresh(self) -> None:
-        """Begin to hear where the journals end by now of hosts that got shares since; they may have opened a round that
-        only they and the learner know of. Nobody waits, and trouble is met again with the next share."""
-        while self._witnesses is not None and self._delivered:
-            terms, hosts = self._delivered.popitem()
-            for witness, key in self._keepers(hosts):
-                self._pool.submit(self._witnesses.tell, terms, witness, key, DELIVERY_TIMEOUT_S)
+    def watch(self, terms: str, hosts: Sequence[Host]) -> None:
+        """Look from now on where the hosts' journals end: they may open a round that only they and the learner know of.
+        Each pause is twice the one before, up to an hour."""
+        now = self._clock()
+        with self._watching:
+            self._watched[terms] = Watch(hosts, now, now + FIRST_LOOK_S, FIRST_LOOK_S)
+
+    def refresh(self, over: Callable[[str], bool] = lambda terms: False) -> None:
+        """Begin the looks that are due. Looks end some days after the last share or start, where the agreement is
+        `over`. Nobody waits, and trouble is met again with the next look or share."""
+        if self._witnesses is None:
+            return
+        now = self._clock()
+        for terms, watch in self._due(now).items():
+            if now - watch.begun > LAST_LOOK_S and over(terms):
+                with self._watching:
+                    self._watched.pop(terms, None)
+                continue
+            for witness, key in self._keepers(watch.hosts):
+                last = self._looks.get((terms, witness.name))
+                if last is None or last.done():
+                    look = self._looking.submit(self._witnesses.tell, terms, witness, key, DELIVERY_TIMEOUT_S)
+                    self._looks[terms, witness.name] = look
+
+    def _due(self, now: float) -> dict[str, Watch]:
+        with self._watching:
+            due = {terms: watch for terms, watch in self._watched.items() if watch.due <= now}
+            self._watched |= {terms: watch.after_look(now) for terms, watch in due.items()}
+        return due
 
     def _all(self, work: Sequence[Callable[[], None]]) -> None:
         calls = [self._pool.submit(each) for each in work]
@@ -186,7 +236,10 @@ class Delivery:
     def close(self) -> None:
         """Close all connections to hosts, and end the threads that use them."""
         self._connections.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._watching:
+            self._watched.clear()
+        for pool in (self._pool, self._looking):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def answer_or_deliver(

@@ -134,6 +134,8 @@ class OwnerService:
         for terms in self._acceptances.hashes():
             try:
                 account = self._owner.ledger.account(terms)
+                if not account.closed:
+                    self._watch(terms)
                 if account.used_up:
                     self._log("closed" if account.closed else "used-up", terms=terms)
                     continue
@@ -190,9 +192,16 @@ class OwnerService:
                 if self._witnesses is not None:
                     self._witnesses.flush()
                 if self._delivery is not None:
-                    self._delivery.refresh()
+                    self._delivery.refresh(lambda terms: self._owner.ledger.account(terms).used_up)
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("ledger-trouble", reason=loggable(error))
+
+    def _watch(self, terms: str) -> None:
+        """Look where the hosts' journals end, as before this daemon's start."""
+        acceptance = self._acceptances.get(terms)
+        if self._delivery is not None and acceptance is not None and acceptance.terms.noise.hosts:
+            self._delivery.require(acceptance.terms.hosts)
+            self._delivery.watch(terms, acceptance.terms.hosts)
 
     def chain_end(self) -> dict[str, Any]:
         """Return where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
