@@ -18,7 +18,8 @@ import pytest
 from fleet import OWNERS, Fleet, Killed, make_template
 
 import parley
-from parley.errors import AbortedRound, ParleyError, RolledBack
+from parley.errors import AbortedRound, ParleyError, RolledBack, Unavailable
+from parley.network.exchange import witnesses as witnesses_module
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.exchange.witnesses import Witnesses
@@ -126,7 +127,7 @@ class Trial:
             if not again:
                 self.fleet.stop(self.victim)
                 self.fleet.start(self.victim)
-                if self.fleet.silent:
+                if self.fleet.liars:
                     self.fleet.make_curious()
 
     def attempt(self, number, shift):
@@ -156,7 +157,7 @@ class Trial:
         assert told, self.said
         assert all("put back" in str(error) for error in told)
         self.fleet._accomplice = None
-        self.fleet.silent.clear()
+        self.fleet.liars.clear()
         if self.rng.random() < 0.5:
             self.fleet.stop()
             self.fleet.put_back(self.victim, self.snapshots[-1])
@@ -373,3 +374,85 @@ def test_looks_come_after_longer_and_longer_pauses_and_end_with_the_agreement(fl
         clock.now += 2 * 86400.0
         clock.go(3)
         assert len(looks) == len(OWNERS) * len(TWO)
+
+
+def without_ends(fleet, host):
+    """The host's programs are those of before there were witnesses."""
+    fleet.silent.add(host)
+    witnesses = fleet.services[host].witnesses
+    witnesses.require_told = witnesses.require_heard = witnesses.hear = witnesses.tell = lambda *words, **how: None
+    witnesses.own_end = lambda *words: (None, None)
+
+
+def test_a_host_whose_programs_went_back_with_its_disk_is_refused(fleet, tmp_path, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        early = fleet.snapshot("h0", tmp_path / "early")
+        federation = fleet.learner(deadline=20.0)
+        for number in (1, 2):
+            federation.ask(fleet.questions(number, theta(number)))
+        fleet.put_back("h0", early)
+        fleet.start("h0")
+        without_ends(fleet, "h0")
+        fleet.make_curious()
+        for number in (1, 2):
+            for name in OWNERS:
+                with pytest.raises(RolledBack, match="h0: it kept ends of books before, and now it does not"):
+                    ask_owner(fleet, name, number)
+            with pytest.raises(ParleyError):
+                open_at(fleet, "h0", number)
+        assert not fleet.doubled
+
+
+@pytest.mark.parametrize("runs_on", [False, True])
+def test_a_host_refuses_another_one_whose_programs_went_back(fleet, monkeypatch, runs_on):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        federation = fleet.learner(deadline=20.0)
+        federation.ask(fleet.questions(1, theta(1)))
+        other = fleet.services["h0"].hosted[0].group.connections["h1"]
+        asking = HostConnections({"h1": "127.0.0.1:1"}, fleet._identity("h0"), "a")
+        asking = asking.group(fleet.terms.hosts, "h0").connections["h1"]
+        content = fleet.questions(1, theta(1))["a"].content
+        question = fleet.terms.hash, 1, content, 5.0
+        assert asking.propose(*question) == other.propose(*question)
+        if runs_on:
+            monkeypatch.setattr(witnesses_module, "HEARD_VALID_S", 0.0)
+        else:
+            fleet.stop("h1")
+            fleet.start("h1")
+        without_ends(fleet, "h0")
+        for _ in range(2):
+            with pytest.raises(RolledBack):
+                asking.propose(*question)
+            with pytest.raises(RolledBack):
+                asking.record(fleet.terms.hash, 1, 5.0)
+        fleet.silent.clear()
+        del fleet.services["h0"].witnesses.hear, fleet.services["h0"].witnesses.own_end
+        assert asking.propose(*question)
+
+
+def test_a_learner_refuses_a_host_that_shows_no_end_any_more(fleet, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        federation = fleet.learner(deadline=20.0)
+        federation.ask(fleet.questions(1, theta(1)))
+        host = fleet.services["h0"]
+        host.witnesses.own_end = lambda *words: (None, None)
+        with pytest.raises(RolledBack, match="h0: it kept ends of books before"):
+            federation.ask(fleet.questions(2, theta(2)))
+        fleet.learner(deadline=20.0).ask(fleet.questions(2, theta(2)))  # first contact
+
+
+def test_a_host_takes_no_shares_from_an_owner_that_shows_no_end_any_more(fleet, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        fleet.learner(deadline=20.0).ask(fleet.questions(1, theta(1)))
+        fleet.stop("h0")
+        fleet.start("h0")
+        delivery = fleet.services["a"]._delivery
+        witnesses, delivery._witnesses = delivery._witnesses, None
+        with pytest.raises(Unavailable, match="its programs or its disk are older"):
+            ask_owner(fleet, "a", 2)
+        delivery._witnesses = witnesses
+        ask_owner(fleet, "a", 2)

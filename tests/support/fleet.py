@@ -35,6 +35,8 @@ from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.daemon import open_delivery, open_owner
 from parley.network.serving.log import Log
 from parley.network.serving.service import OwnerService, open_witnesses
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.witnessed import Ends
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
 
@@ -88,7 +90,8 @@ class Fleet:
         shutil.copytree(template, folder)
         self.terms = parley.load_terms(folder / "terms.toml")
         self.services, self.released = {}, defaultdict(set)
-        self.silent = set()  # parties that keep no ends for others
+        self.silent = set()  # parties whose programs know no ends
+        self.liars = set()  # parties that say that they keep whatever end they are shown
         self._open, self._accomplice = {}, None
         self._killed, self._reviving = set(), threading.RLock()
 
@@ -176,6 +179,8 @@ class Fleet:
             raise Unavailable(f"{party}: nobody listens")
         if method == "Witness" and party in self.silent:
             raise NotOffered(f"{party}: no such call")
+        if method == "Witness" and party in self.liars:
+            return self._lie(party, messages.read_ends(content))
         shown = read_certificate(identity.certificate)
         caller = Caller(tuple(names(shown)), fingerprint(shown))
         refusal = self.services[party].rejection(caller)
@@ -193,6 +198,12 @@ class Fleet:
         self._note(party, method, content, reply)
         return reply
 
+    def _lie(self, party, ends):
+        witnesses, entries = self.services[party].witnesses, 0 if ends.kept is None else ends.kept.head.entries
+        own, then = witnesses.own_end(ends.terms, entries)
+        earlier = None if then is None else Head(entries, then)
+        return messages.write_ends_reply(Ends(ends.terms, own, earlier, witnesses._countersign(ends.own)))
+
     def _note(self, party, method, content, reply):
         if method == "Open":
             message = messages.wire.HostReply.FromString(reply)
@@ -204,13 +215,13 @@ class Fleet:
                 self.released[party, "answer", asked.round].add(message.answer.value.data)
 
     def make_curious(self):
-        """From now on h1 keeps nothing, and tells h0 that it recorded whatever h0 did."""
+        """From now on h1 says nothing of later ends, and tells h0 that it recorded whatever h0 did."""
         (hosted,) = self.services["h0"].hosted
         self._accomplice = Host(
             "h1", hosted.assignment, Journal(), Pool(hosted.assignment.drawn_ahead), {0: hosted.host}
         )
         hosted.host._peers = {1: Forger(self._accomplice, hosted.host._journal, set())}
-        self.silent.add("h1")
+        self.liars.add("h1")
 
     def accept_own_noise(self):
         """All owners accept further terms, with noise of their own; nobody runs. Return the terms."""

@@ -7,6 +7,7 @@ import pytest
 from fleet import state_of
 
 from parley.errors import ContradictionError, Malformed, NotOffered, RolledBack, Unavailable
+from parley.network.exchange import witnesses as witnesses_module
 from parley.network.exchange.host_connections import read_ends, read_ends_reply, write_ends, write_ends_reply
 from parley.network.exchange.witnesses import Sender, Witnesses, countersigned, end_text
 from parley.network.hosting.journal import Journal
@@ -133,6 +134,9 @@ def test_the_witness_goes_on_with_the_party_once_the_latest_is_back(parties):
     a.put_back(old)
     with pytest.raises(RolledBack):
         a.tell(b)
+    with pytest.raises(Unavailable, match="a: an end of its journal is kept"):
+        b.witnesses.require_heard("a", "journal", ONE)
+    ask(a, b)
     with pytest.raises(RolledBack, match=r"a: its journal was put back .* 3 rows .* 2 rows that it shows"):
         b.witnesses.require_current("a", "journal", ONE)
     b.witnesses.require_current("a", "ledger", ONE)
@@ -253,6 +257,84 @@ def test_an_older_version_knows_nothing_and_stops_nobody(parties):
     b.answers = NotOffered("b: no such call")
     a.witnesses.require_told(ONE, lambda: [(b, None)], 1.0)
     assert a.warnings == ["b: an older version, which keeps no ends of others' books"]
+
+
+def test_a_party_that_told_and_now_knows_no_ends_is_refused(parties):
+    a, b, _ = parties
+    b.write(1, 2)
+    a.tell(b)
+    b.answers = NotOffered("b: no such call")
+    for call in (a.tell, lambda b: a.witnesses.require_told(ONE, lambda: [(b, None)], 1.0)):
+        with pytest.raises(RolledBack, match="b: it kept ends of books before, and now it does not"):
+            call(b)
+    a.tell(b, TWO)  # first contact
+    b.answers = None
+    a.tell(b)
+
+
+def test_a_party_that_told_has_to_go_on_telling(parties, monkeypatch):
+    a, b, _ = parties
+    a.witnesses.require_heard("b", "journal", ONE)  # nothing is kept of it
+    a.tell(b)
+    a.witnesses.require_heard("b", "journal", ONE)
+    a.witnesses = Witnesses("a", "journal", a.journal.witnessed, Signer(a.identity), a.warnings.append)
+    with pytest.raises(Unavailable, match="its programs or its disk are older"):
+        a.witnesses.require_heard("b", "journal", ONE)
+    a.witnesses.require_heard("b", "journal", ONE, lambda: a.tell(b))
+    a.witnesses.require_heard("b", "journal", ONE)
+    b.answers = NotOffered("b: no such call")
+    with monkeypatch.context() as patched:
+        patched.setattr(witnesses_module, "HEARD_VALID_S", 0.0)
+        with pytest.raises(RolledBack):
+            a.witnesses.require_heard("b", "journal", ONE, lambda: a.tell(b))
+    b.tell(a)
+    a.witnesses.require_heard("b", "journal", ONE)
+
+
+def overtaken(a, b):
+    """b's reply to a's message got lost, and the message came after a later one."""
+
+    class Slow:
+        name = "b"
+
+        def exchange_ends(self, ends, timeout):
+            a.write(9, terms=TWO)
+            b.tell(a)
+            b.exchange_ends(ends, timeout)
+            raise Unavailable("b: the connection broke")
+
+    with pytest.raises(Unavailable, match="broke"):
+        a.tell(Slow())
+
+
+def test_messages_that_overtake_each_other_accuse_nobody(parties):
+    a, b, _ = parties
+    a.write(1)
+    a.tell(b)
+    a.write(2)
+    overtaken(a, b)
+    b.witnesses.require_current("a", "journal", ONE)  # frames are taken
+    asked = []
+    b.witnesses.require_heard("a", "journal", ONE, lambda: asked.append(1) or b.tell(a))
+    assert asked
+    a.tell(b)
+    b.witnesses.require_heard("a", "journal", ONE)
+
+
+def test_fewer_rows_twice_are_refused(parties):
+    a, b, _ = parties
+    a.write(1)
+    a.tell(b)
+    early = a.witnesses.own_end(ONE)[0]
+    a.write(2)
+    a.tell(b)
+    ask(a, b, own=early)
+    b.witnesses.require_current("a", "journal", ONE)
+    ask(a, b, own=early)
+    with pytest.raises(RolledBack, match="a: its journal was put back"):
+        b.witnesses.require_current("a", "journal", ONE)
+    a.tell(b)
+    b.witnesses.require_heard("a", "journal", ONE)
 
 
 def made_up(a, b, reply):

@@ -18,6 +18,7 @@ unnoticed.
 import json
 import re
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from parley.owner.ledger.account import Head
 from parley.owner.ledger.witnessed import Ends, Kind, Signature, SignedEnd, Witnessed
 from parley.terms import PARTY
 
+HEARD_VALID_S = 60.0  # seconds for which a party need not show its book's end again
 MAX_ATTEMPTS = 5  # exchanges until both know where the other is: several agreements may write meanwhile
 REMEDIES = {
     "ledger": "This owner puts the latest ledger back, or runs parley owner restore",
@@ -87,6 +89,8 @@ class Witnesses:
             tuple[str, Kind, str], str
         ] = {}  # parties that showed an older end, and why they are refused
         self._told: set[str] = set()
+        self._suspects: set[tuple[str, Kind, str]] = set()  # parties whose next message has to hold what is kept
+        self._heard: dict[tuple[str, Kind, str], float] = {}  # when a party last showed its book's end
         self._signed: dict[str, SignedEnd] = {}  # by witness, what is not written down yet
 
     def require_held(self) -> None:
@@ -105,6 +109,23 @@ class Witnesses:
         """Refuse a party whose book went back, as far as it has shown under this agreement."""
         if (party, kind, terms) in self._behind:
             raise RolledBack(self._behind[party, kind, terms])
+
+    def require_heard(self, party: str, kind: Kind, terms: str, ask: Callable[[], None] | None = None) -> None:
+        """Refuse a party of whose book an end is kept, unless it showed the book's end lately or does so when it is
+        asked: its programs and its disk may be those of before."""
+        self.require_current(party, kind, terms)
+        if self._book.kept(party, kind, terms) is None:
+            return
+        lately = time.monotonic() - self._heard.get((party, kind, terms), -HEARD_VALID_S) < HEARD_VALID_S
+        if lately and (party, kind, terms) not in self._suspects:
+            return
+        if ask is None:
+            raise Unavailable(
+                f"{party}: an end of its {kind} is kept, and it has not shown one lately. Ask the same question again; "
+                "if that changes nothing, its programs or its disk are older"
+            )
+        ask()
+        self.require_current(party, kind, terms)
 
     def require_told(
         self, terms: str, witnesses: Callable[[], list[tuple[Witness, str | None]]], timeout: float
@@ -136,6 +157,8 @@ class Witnesses:
                 try:
                     reply = witness.exchange_ends(message, timeout)
                 except NotOffered:
+                    if self._book.kept(witness.name, "journal", terms) is not None:
+                        raise RolledBack(silent_now(witness.name)) from None
                     self._warn(f"{witness.name}: an older version, which keeps no ends of others' books")
                     return
                 known = self._read_kept(reply, Sender(witness.name, key))
@@ -212,7 +235,7 @@ class Witnesses:
             )
         kept = self._book.keep(own, reply.earlier)
         if kept.head == own.head and kept.book == own.book:
-            self._behind.pop((own.party, own.kind, own.terms), None)
+            self._note_current(own)
             return True
         if before is not None and (kept.head, kept.book) == (before.head, before.book):
             self._behind[own.party, own.kind, own.terms] = _other_went_back(own, kept)
@@ -220,16 +243,23 @@ class Witnesses:
         return False
 
     def _note_standing(self, own: SignedEnd, kept: SignedEnd) -> None:
-        """Remember whether the sender showed an older end or another book; one that only lacks the link is asked for
-        it by the reply."""
-        if (
-            kept.book != own.book
-            or own.head.entries < kept.head.entries
-            or (own.head.entries == kept.head.entries and own.head != kept.head)
-        ):
-            self._behind[own.party, own.kind, own.terms] = _other_went_back(own, kept)
-        elif own.head == kept.head:
-            self._behind.pop((own.party, own.kind, own.terms), None)
+        """Remember whether the sender showed another book or another past. Fewer rows alone prove nothing, as messages
+        may overtake each other: the reply asks for the later end, and the sender's next message has to hold it. One
+        that only lacks the link is asked for it likewise."""
+        sender, fewer = (own.party, own.kind, own.terms), own.head.entries < kept.head.entries
+        same_length = own.head.entries == kept.head.entries
+        if kept.book != own.book or (same_length and own.head != kept.head) or (fewer and sender in self._suspects):
+            self._behind[sender] = _other_went_back(own, kept)
+        elif fewer:
+            self._suspects.add(sender)
+        elif same_length:
+            self._note_current(own)
+
+    def _note_current(self, own: SignedEnd) -> None:
+        sender = own.party, own.kind, own.terms
+        self._behind.pop(sender, None)
+        self._suspects.discard(sender)
+        self._heard[sender] = time.monotonic()
 
     def _last_known(self, witness: str) -> Head | None:
         """Return the latest end of this book that the witness is known to keep."""
@@ -280,6 +310,14 @@ class Witnesses:
             f"{counted(later.head.entries, 'row')}, and the {counted(head.entries, 'row')} here do not continue those. "
             f"Nothing was released. {REMEDIES[self._kind]}"
         )
+
+
+def silent_now(party: str) -> str:
+    """Return why a party that says nothing about its book is refused, once an end of the book is kept."""
+    return (
+        f"{party}: it kept ends of books before, and now it does not: its programs or its disk are older. It puts its "
+        "latest disk back and updates Parley, or restores"
+    )
 
 
 def _other_went_back(own: SignedEnd, kept: SignedEnd) -> str:

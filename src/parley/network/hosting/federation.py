@@ -14,7 +14,7 @@ from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.messages import require_agreed
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.share_bundle import Opening
-from parley.network.exchange.witnesses import countersigned, end_text
+from parley.network.exchange.witnesses import countersigned, end_text, silent_now
 from parley.network.hosting.proposal import assignment_of
 from parley.network.hosting.sums import open_answer
 from parley.numerals import counted
@@ -134,6 +134,8 @@ class SharedFederation(Federation):
         seen = None if known is None or signer is None else countersigned(known, signer.name, signer)
         opening = host.open(query.terms_hash, query.round, query.content, size, self._deadline, seen)
         end = opening.end
+        if end is None and known is not None:
+            raise RolledBack(silent_now(host.name))
         if end is None:
             self._warn_once(f"{host.name}: an older version, which does not report the length of its journal")
             return opening

@@ -235,7 +235,7 @@ class HostService:
             facts |= {"terms": bundle.terms_hash, "round": bundle.round, "owner": bundle.owner}
             if bundle.owner not in caller.names:
                 raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
-            self.witnesses.require_current(bundle.owner, "ledger", bundle.terms_hash)
+            self.witnesses.require_heard(bundle.owner, "ledger", bundle.terms_hash)
             hosted.host.receive(bundle)
             return messages.write_reply(done=True)
 
@@ -280,9 +280,10 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, content_hash = messages.read_question(content)
-            hosted = self._of_host(terms, caller)
+            hosted, other = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
             self._require_told(hosted)
+            self._require_heard(hosted, other)
             return messages.write_reply(proposal=hosted.host.proposal(number, content_hash).to_text())
 
         return self._replies.reply("proposal", caller, work)
@@ -292,9 +293,10 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, _ = messages.read_question(content)
-            hosted = self._of_host(terms, caller)
+            hosted, other = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
             self._require_told(hosted)
+            self._require_heard(hosted, other)
             return messages.write_reply(record=hosted.host.record(number))
 
         return self._replies.reply("record", caller, work)
@@ -315,11 +317,10 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, channel, number, payload = messages.read_frame(content)
-            hosted = self._of_host(terms, caller)
-            source = hosted.other_host(caller)
-            if source is None or hosted.drawer is None:
+            hosted, other = self._of_host(terms, caller)
+            if hosted.drawer is None:
                 raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
-            hosted.drawer.take(source, channel, number, payload)
+            hosted.drawer.take(other, channel, number, payload)
             return messages.write_reply(done=True)
 
         return self._replies.reply(None, caller, work)
@@ -336,17 +337,25 @@ class HostService:
         except (ParleyError, OSError) as error:
             self._log.rate_limited("journal-trouble", reason=loggable(error))
 
-    def _of_host(self, terms: str, caller: Caller) -> HostedAgreement:
+    def _of_host(self, terms: str, caller: Caller) -> tuple[HostedAgreement, int]:
+        """Return the agreement and which other host calls, unless its journal went back."""
         hosted = self._agreement(terms)
         number = hosted.other_host(caller)
         if number is None:
             raise UnknownTerms(UNKNOWN_CALLER_MESSAGE)
         self.witnesses.require_current(hosted.assignment.hosts[number], "journal", terms)
-        return hosted
+        return hosted, number
 
     def _require_told(self, hosted: HostedAgreement) -> None:
         """Wait for another host, once after a start, that says where it saw this journal end."""
         self.witnesses.require_told(hosted.assignment.terms_hash, hosted.witnesses, PEER_TIMEOUT_S)
+
+    def _require_heard(self, hosted: HostedAgreement, other: int) -> None:
+        """Refuse another host that shows no end of its journal any more."""
+        name, terms = hosted.assignment.hosts[other], hosted.assignment.terms_hash
+        connection, key = hosted.group.connections[name], hosted.group.keys[name]
+        ask = partial(self.witnesses.tell, terms, connection, key, PEER_TIMEOUT_S)
+        self.witnesses.require_heard(name, "journal", terms, ask)
 
     def _agreement(self, terms: str) -> HostedAgreement:
         """Return this host under the terms with this hash, or refuse."""
