@@ -456,3 +456,28 @@ def test_a_host_takes_no_shares_from_an_owner_that_shows_no_end_any_more(fleet, 
             ask_owner(fleet, "a", 2)
         delivery._witnesses = witnesses
         ask_owner(fleet, "a", 2)
+
+
+def test_a_host_that_starts_writes_no_row_before_it_was_told(fleet, tmp_path, monkeypatch):
+    """Its latest journal would contradict what it signed meanwhile."""
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        fleet.services["h0"]._journal.propose(fleet.terms.hash, 1, "held")
+        forgotten = fleet.services["h0"]._journal.entries
+        early = fleet.snapshot("h0", tmp_path / "early")
+        fleet.stop("h0")
+        fleet.start("h0")
+        federation = fleet.learner(deadline=20.0)
+        with pytest.raises(AbortedRound, match="restarted"):
+            federation.ask(fleet.questions(1, theta(1)))
+        federation.ask(fleet.questions(2, theta(2)))
+        rows = fleet.services["h0"]._journal.entries
+        latest = fleet.snapshot("h0", tmp_path / "latest")
+        fleet.put_back("h0", early)
+        fleet.start("h0")
+        with pytest.raises(RolledBack, match="h1 saw it"):
+            open_at(fleet, "h0", 1)
+        assert fleet.services["h0"]._journal.entries == forgotten < rows
+        fleet.put_back("h0", latest)
+        fleet.start("h0")
+        federation.ask(fleet.questions(3, theta(3)))

@@ -147,25 +147,36 @@ class Witnesses:
 
     def tell(self, terms: str, witness: Witness, key: str | None, timeout: float) -> None:
         """Exchange ends with one witness, until it keeps this book's end and this party keeps its; refuse to go on if
-        either book went back."""
+        either book went back. All of it takes `timeout` seconds at most."""
         self.require_held()
-        with self._turns[witness.name]:
-            earlier, book = self._last_known(witness.name), None
-            for _ in range(MAX_ATTEMPTS):
-                own, kept = self._own_end(terms), self._book.kept(witness.name, "journal", terms, book)
-                message = Ends(terms, own, earlier, None if kept is None else self._countersign(kept))
-                try:
-                    reply = witness.exchange_ends(message, timeout)
-                except NotOffered:
-                    if self._book.kept(witness.name, "journal", terms) is not None:
-                        raise RolledBack(silent_now(witness.name)) from None
-                    self._warn(f"{witness.name}: an older version, which keeps no ends of others' books")
-                    return
-                known = self._read_kept(reply, Sender(witness.name, key))
-                agreed = self._keep(reply, Sender(witness.name, key), kept)
-                if agreed and (known.head, known.book) == (own.head, own.book):
-                    return
-                earlier, book = known.head, None if reply.own is None else reply.own.book
+        due, turn = time.monotonic() + timeout, self._turns[witness.name]
+        if not turn.acquire(timeout=timeout):
+            raise Unavailable(f"{witness.name}: it does not answer at the moment; ask the same question again")
+        try:
+            self._tell(terms, witness, key, due)
+        finally:
+            turn.release()
+
+    def _tell(self, terms: str, witness: Witness, key: str | None, due: float) -> None:
+        earlier, book = self._last_known(witness.name), None
+        for attempt in range(MAX_ATTEMPTS):
+            own, kept = self._own_end(terms), self._book.kept(witness.name, "journal", terms, book)
+            message = Ends(terms, own, earlier, None if kept is None else self._countersign(kept))
+            left = due - time.monotonic()
+            if attempt and not left > 0:
+                break
+            try:
+                reply = witness.exchange_ends(message, max(left, 0.1))
+            except NotOffered:
+                if self._book.kept(witness.name, "journal", terms) is not None:
+                    raise RolledBack(silent_now(witness.name)) from None
+                self._warn(f"{witness.name}: an older version, which keeps no ends of others' books")
+                return
+            known = self._read_kept(reply, Sender(witness.name, key))
+            agreed = self._keep(reply, Sender(witness.name, key), kept)
+            if agreed and (known.head, known.book) == (own.head, own.book):
+                return
+            earlier, book = known.head, None if reply.own is None else reply.own.book
         raise Unavailable(f"{witness.name}: the ends of books change too fast; ask the same question again")
 
     def answer(self, ends: Ends, sender: Sender) -> Ends:

@@ -222,6 +222,7 @@ class ReplicatedShares:
         return Replicated(first, second)
 
 
+RESTARTED = "a host restarted before the hosts had agreed"
 PEER_TIMEOUT_S = 10.0  # seconds for another host, or a noise
 MAX_EARLY_ROUNDS = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
 
@@ -246,7 +247,9 @@ class Host:
         pool: Pool,
         peers: Mapping[int, Peer],
         patience: float = PEER_TIMEOUT_S,
+        begun: bool = True,
     ) -> None:
+        """Take up the agreement. Unless `begun`, nothing may be asked before `begin`."""
         self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
         self.sharing: AdditiveShares | ReplicatedShares = AdditiveShares(self.index)
         if assignment.together:
@@ -257,7 +260,19 @@ class Host:
         self._turn = threading.Lock()  # one opening at a time
         self._proposing = threading.Lock()
         self._both = ThreadPoolExecutor(len(assignment.hosts) - 1, thread_name_prefix="parley-host")
-        self.aborted = journal.abort_unfinished(assignment.terms_hash, "a host restarted before the hosts had agreed")
+        self._begun = False
+        if begun:
+            self.begin()
+
+    def begin(self) -> list[int]:
+        """End, once after a start, the rounds on which the hosts had not agreed; return them. This writes rows, so the
+        journal should be known to be the latest."""
+        with self._proposing:
+            if self._begun:
+                return []
+            aborted = self._journal.abort_unfinished(self.assignment.terms_hash, RESTARTED)
+            self._begun = True
+            return aborted
 
     def receive(self, bundle: ShareBundle) -> None:
         """Keep a share bundle until its round is opened; repeating it changes nothing."""

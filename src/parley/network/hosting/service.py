@@ -33,7 +33,7 @@ from parley.network.exchange.host_connections import HostConnections, HostGroup,
 from parley.network.exchange.messages import read_agreement
 from parley.network.exchange.witnesses import Sender, Witness, Witnesses
 from parley.network.hosting.channels import Drawer
-from parley.network.hosting.host import PEER_TIMEOUT_S, Host
+from parley.network.hosting.host import PEER_TIMEOUT_S, RESTARTED, Host
 from parley.network.hosting.journal import CLOSED_REASON, Journal
 from parley.network.hosting.pool import Pool
 from parley.network.hosting.proposal import HostAssignment, Proposal, assignment_of
@@ -347,8 +347,11 @@ class HostService:
         return hosted, number
 
     def _require_told(self, hosted: HostedAgreement) -> None:
-        """Wait for another host, once after a start, that says where it saw this journal end."""
-        self.witnesses.require_told(hosted.assignment.terms_hash, hosted.witnesses, PEER_TIMEOUT_S)
+        """Wait for another host, once after a start, that says where it saw this journal end; only then write."""
+        terms = hosted.assignment.terms_hash
+        self.witnesses.require_told(terms, hosted.witnesses, PEER_TIMEOUT_S)
+        for number in hosted.host.begin():
+            self._log("void", terms=terms, round=number, reason=RESTARTED)
 
     def _require_heard(self, hosted: HostedAgreement, other: int) -> None:
         """Refuse another host that shows no end of its journal any more."""
@@ -384,11 +387,7 @@ class HostService:
         pool = Pool(assignment.drawn_ahead)
         tell = partial(self.witnesses.tell, assignment.terms_hash, timeout=2 * PEER_TIMEOUT_S)
         others = {i: OtherHost(each, partial(tell, each, group.keys[each.name])) for i, each in peers.items()}
-        host = Host(self._name, assignment, self._journal, pool, others)
-        for number in host.aborted:
-            self._log(
-                "void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed"
-            )
+        host = Host(self._name, assignment, self._journal, pool, others, begun=False)
         largest = max(shape.bytes for shape in assignment.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + MESSAGE_OVERHEAD_BYTES)
         drawer = Drawer(assignment, index, pool, peers, self._log) if assignment.together else None
