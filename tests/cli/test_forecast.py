@@ -107,7 +107,7 @@ def test_assumptions_are_a_pilot(folder):
     assert "every direction of the start" in run.output
     (folder / "terms.toml").write_text(TERMS.replace("clip = 12.0", "clip = 0.5"))
     tight = invoke("forecast", folder / "terms.toml", "--assume", folder / "assumed.toml")
-    assert "without a sample nobody can tell how often" in " ".join(tight.output.split())
+    assert "Without a public sample nobody can tell how often" in " ".join(tight.output.split())
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_a_release_loses_nothing_on_purpose(tmp_path):
             {"learning": {"participation": 0.7, "quorum": 1}},
             "owners.availability: not allowed with learning.participation",
         ),
-        ({"learning": {"staleness": 5}}, "owners.availability: not allowed with staleness"),
+        ({"learning": {"staleness": 5}}, "owners.availability: not allowed with learning.staleness"),
         ({"aggregation": {"rule": "median"}}, "aggregation: not allowed with owners.availability"),
         ({"privacy": {"unit": "owner"}}, "privacy.unit: expected 'record' with owners.availability"),
         ({"owners": {"a": {"availability": 0.0}}}, "owners.a.availability"),

@@ -11,6 +11,7 @@ import threading
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from consortium import ask
@@ -344,6 +345,7 @@ class Settled:
     """A host's service and network of which nothing is to be said."""
 
     hosted, ends = (), datetime.max.replace(tzinfo=UTC)
+    witnesses = SimpleNamespace(require_held=lambda: None)
 
 
 def test_a_host_is_not_ready_while_its_disk_is_full(small_disk):

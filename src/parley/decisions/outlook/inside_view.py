@@ -154,9 +154,8 @@ def _with_own_costs(law: Gains, place: int, alone: PersonalModel) -> Gains:
         expected = float(linear.alone[place].mean()) / unit - linear.level
         error = float(losses.std(ddof=1)) / len(losses) ** 0.5 * saved / max(float(losses.mean()), 1e-300)
         nothing = np.zeros(2)
-        trees = LearningCurve(
-            float(len(losses)), expected - saved, error, nothing, nothing, np.full(2, 0.5), floor=-linear.level
-        )
+        # Counted by the law's level, which the rows' own losses then correct: it may be below 0 until then.
+        trees = LearningCurve(float(len(losses)), expected - saved, error, nothing, nothing, np.full(2, 0.5))
     gains = replace(linear, trees=trees)
     above = float(losses.mean()) - float(gains.alone[place].mean()) / unit
     return replace(gains, level=gains.level + above)
