@@ -10,12 +10,12 @@ from parley.errors import ContradictionError, Malformed, NotOffered, RolledBack,
 from parley.network.exchange import witnesses as witnesses_module
 from parley.network.exchange.host_connections import read_ends, read_ends_reply, write_ends, write_ends_reply
 from parley.network.exchange.witnesses import Sender, Witnesses, countersigned, end_text
-from parley.network.hosting.journal import Journal
+from parley.network.hosting.journal import Journal, close_everything
 from parley.network.identity import certificate_authority
 from parley.network.identity.certificates import Signer, fingerprint, read_certificate
 from parley.network.identity.settings import Identity
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.witnessed import Ends
+from parley.owner.ledger.witnessed import Ends, SignedEnd
 
 ONE, TWO = "1" * 64, "2" * 64  # agreements
 
@@ -482,6 +482,53 @@ def test_certificates_that_are_renewed_replaced_and_revoked(parties):
     b.start()
     with pytest.raises(Malformed, match="not signed by the key that the authority certified"):
         c.tell(b)
+
+
+def restored(party):
+    """The party restores its journal; agreements of before are closed."""
+    with party.journal._db.transaction() as db:
+        close_everything(db, party.disk / "journal", [])
+    party.journal.close()
+    party.start()
+
+
+def test_who_held_a_key_of_a_party_stops_it_until_it_restores(parties):
+    a, b, c = parties
+    a.write(1)
+    a.tell(b)
+    book, _ = a.journal.witnessed.own()
+    forged = SignedEnd("a", "journal", ONE, book, Head(99, "f" * 64))
+    forged = replace(forged, signature=Signer(a.identity).sign(end_text(forged)))
+    b.answers = lambda reply: replace(reply, kept=countersigned(forged, "b", Signer(b.identity)))
+    with pytest.raises(RolledBack):
+        a.tell(b)
+    with pytest.raises(RolledBack):
+        a.tell(c, TWO)
+    restored(a)
+    a.tell(c, TWO)
+
+
+def test_evidence_about_this_book_outlives_a_word_about_another_one(parties):
+    a, b, _ = parties
+    a.write(1)
+    a.tell(b)
+    old = a.copy()
+    a.write(2)
+    a.tell(b)
+    latest = a.copy()
+    restored(a)
+    a.tell(b, TWO)
+    later_book = b.journal.witnessed.kept("a", "journal", TWO)
+    a.put_back(old)
+    with pytest.raises(RolledBack):
+        a.tell(b, ONE)
+    signed = countersigned(later_book, "b", Signer(b.identity))
+    with pytest.raises(RolledBack):
+        a.witnesses.hear(signed, Sender("b"))
+    with pytest.raises(RolledBack):
+        a.witnesses.require_held()
+    a.put_back(latest)
+    a.tell(b, ONE)
 
 
 def test_a_witness_that_went_back_itself_is_told_and_stops_nobody_else(parties):

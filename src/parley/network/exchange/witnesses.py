@@ -4,15 +4,18 @@ Before an owner's shares leave, and before a host opens, it exchanges ends with 
 each learns the other's end, checks that it goes on from the one it keeps, keeps it durably and signs it, and each
 checks that its own book holds what the other keeps of it. A learner says with each question which end it saw (`hear`).
 
-Formal guarantee: let a party keep to this, with its book put back to an earlier time or replaced, whatever else on its
-disk went back with it. If an honest witness keeps an end of the book that the put back one does not hold, the party
-sends nothing to that witness and, as all hosts of an agreement are asked before anything leaves, releases nothing
-under an agreement whose hosts include the witness. It raises `RolledBack`, which names the witness, and, where the end
-bears its own signature, remembers it and releases nothing under any agreement until the latest book is back or
-restored. A witness that lies about an end without that signature stops only what it takes part in.
+Formal guarantee: let a party keep to this, with its book put back to an earlier time, whatever else on its disk went
+back with it. If an honest witness keeps an end that the put back book does not hold, `tell` and `hear` raise
+`RolledBack`, which names the witness. As all hosts of an agreement are told before an owner's share or a new opening
+leaves, none leaves under an agreement whose hosts include the witness. Where the end bears the party's own signature,
+the party remembers it, and gives no answer, share or new opening under any agreement until the latest book is back or
+restored. A witness that lies about an end without that signature stops only what it takes part in; with a witness,
+whoever held a key of the party can stop everything. A party of which an end is kept is refused when it stops showing
+ends (`require_heard`): its programs may have gone back, too.
 
 Not promised: that an end was seen. What a book recorded after the last exchange with an honest witness can be lost
-unnoticed.
+unnoticed, and who saw only a restored book stops nothing under agreements of before. What a party signs while its book
+is put back speaks against the latest book; then it has to be restored.
 """
 
 import json

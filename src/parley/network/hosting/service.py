@@ -4,10 +4,11 @@ Formal guarantee: an owner's share bundle is taken from a caller whose certifica
 is given to the learner of the terms alone, which hears public numbers too, and only the other hosts of the terms hear
 what this one holds. Where the terms or host.toml give a host's key, only its holder is that host, whatever the
 authority certified, and nobody is two of them. Nothing is opened by a journal that is older than what is remembered of
-it (`journal`), or than what the other hosts, an owner or the learner saw of it: before it proposes anything after a
-start, and before it opens, it exchanges ends with the other hosts (`exchange.witnesses`). Every byte that leaves is a
-row of the journal, an end of a book (the journal's under its own secret), a message of the drawing of noise, a public
-number, a reply on this daemon's health, or one of a fixed set of sentences. Errors inside never travel.
+it (`journal`), or than what an honest other host saw of it, or an owner or learner that told it so: before it proposes
+anything after a start, and before it opens, it exchanges ends with the other hosts (`exchange.witnesses`). Every byte
+that leaves is a row of the journal, an end of a book (the journal's under its own secret), a message of the drawing of
+noise, a public number, a reply on this daemon's health, or one of a fixed set of sentences. Errors inside never
+travel.
 """
 
 import threading

@@ -4,9 +4,9 @@ A *book* is an owner's ledger or a host's journal, from its first row or its las
 rows and a digest of all of them. A witness keeps the latest end of each party's book; the party keeps what witnesses
 signed. Neither is part of the chain: older versions of Parley pass over the table, and a copy of the file carries it.
 
-Formal guarantee: what is kept of a book only grows, and each end that is kept was shown to go on from the one before.
-An agreement belongs to the book that was first seen under it. The table has at most one row for each party of each
-agreement, and one for each witness.
+Formal guarantee: what is kept of a book only grows, and each end after the first came with the digest of the one kept
+before: its party's word that the book goes on from there. An agreement belongs to the book that was first seen under
+it. The table has at most one row for each party of each agreement, and one for each witness.
 """
 
 import sqlite3
@@ -149,8 +149,10 @@ class Witnessed:
 
     def _supersedes(self, db: sqlite3.Connection, end: SignedEnd) -> bool:
         known = _row(db, "own", end.witness, end.kind)
-        if known is None or known.book != end.book:
+        if known is None:
             return True
+        if known.book != end.book:  # a word about another book says nothing against the evidence about this one
+            return known.book != self._book.name(db) or self._book.holds(db, known)
         if not self._book.holds(db, known):
             return False
         return end.head.entries > known.head.entries or not self._book.holds(db, end)
