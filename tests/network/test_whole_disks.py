@@ -376,6 +376,19 @@ def test_looks_come_after_longer_and_longer_pauses_and_end_with_the_agreement(fl
         assert len(looks) == len(OWNERS) * len(TWO)
 
 
+def test_an_owner_that_no_longer_knows_a_host_is_ready_and_does_not_look(fleet, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        service, events = fleet.services["a"], []
+        service._log.listeners.append(lambda event, facts: events.append(event))
+        service._delivery._watched.clear()
+        service._delivery._connections = HostConnections({"h0": "127.0.0.1:1"}, fleet._identity("a"), "a.toml")
+        service.prepare()
+        service.remember()
+        assert events == ["ready"]
+        assert not service._delivery._watched
+
+
 def without_ends(fleet, host):
     """The host's programs are those of before there were witnesses."""
     fleet.silent.add(host)

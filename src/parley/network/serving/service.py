@@ -200,8 +200,9 @@ class OwnerService:
         """Look where the hosts' journals end, as before this daemon's start."""
         acceptance = self._acceptances.get(terms)
         if self._delivery is not None and acceptance is not None and acceptance.terms.noise.hosts:
-            self._delivery.require(acceptance.terms.hosts)
-            self._delivery.watch(terms, acceptance.terms.hosts)
+            with suppress(ParleyError):  # a host whose address is gone: a question says so
+                self._delivery.require(acceptance.terms.hosts)
+                self._delivery.watch(terms, acceptance.terms.hosts)
 
     def chain_end(self) -> dict[str, Any]:
         """Return where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
