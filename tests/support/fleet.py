@@ -44,7 +44,7 @@ OWNERS = "ab"
 
 
 class Disks(HostedConsortium):
-    """The files of everybody in one folder, with terms that all accepted; a party's disk are those with its name."""
+    """All parties' files in one folder, with terms that all accepted. The files with a party's name are its disk."""
 
     def __init__(self, folder, hosts, horizon=4):
         super().__init__(folder, OWNERS, hosts=hosts or ("h0", "h1"))

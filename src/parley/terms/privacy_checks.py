@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS
-from parley.terms.sections import OWNER_UNIT, SHARED_NOISE, CheckableTerms, held_out_records, training_records
+from parley.terms.sections import (
+    OWNER_UNIT,
+    SHARED_NOISE,
+    THREE_HOST_SWITCHES,
+    CheckableTerms,
+    held_out_records,
+    training_records,
+)
 
 MAX_NOISY_STEPS = 10_000  # local steps of one answer, each with noise of its own
 OWNER_UNIT_QUESTIONS = (
@@ -151,7 +158,7 @@ def check_hosts(terms: CheckableTerms) -> None:
         raise ValueError("hosts|allowed only with privacy.noise = 'shared'")
     if terms.noise.paired and len(names) == NOISES[SHARED_NOISE].hosts:
         raise ValueError("privacy.draw|allowed only with two hosts; three hosts always draw the noise together")
-    for key in ("hosts_may_cheat", "check_answers"):
+    for key in THREE_HOST_SWITCHES:
         if getattr(terms.privacy, key) and len(names) != NOISES[SHARED_NOISE].hosts:
             raise ValueError(f"privacy.{key}|allowed only with three hosts: two hosts cannot check each other")
     if terms.noise.hosts and not len(names) == len(terms.hosts) == terms.noise.hosts:

@@ -42,6 +42,9 @@ Fingerprint = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
 EACH_OWNERS_NOISE: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
+THREE_HOST_SWITCHES = ("hosts_may_cheat", "check_answers")  # keys of [privacy] that need three hosts
+# for `Terms.changed`, with hosts=(): each owner's own noise, without what only hosts can do
+OWN_NOISE: dict[str, str | None] = {"noise": EACH_OWNERS_NOISE, "draw": None, **dict.fromkeys(THREE_HOST_SWITCHES)}
 SHARED_NOISE: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
 RECORD_UNIT: Literal["record"] = "record"  # whom a guarantee is about: one person's rows
 OWNER_UNIT: Literal["owner"] = "owner"  # an owner's whole table
@@ -169,7 +172,7 @@ class Privacy(Section):
     def _usual(cls, content: Any) -> Any:
         """Drop a `clip_norm` that is the mechanism's own and switches that are off: the hash is the same without."""
         if isinstance(content, dict):
-            off = [key for key in ("hosts_may_cheat", "check_answers") if content.get(key) is False]
+            off = [key for key in THREE_HOST_SWITCHES if content.get(key) is False]
             content = {key: value for key, value in content.items() if key not in off}
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
@@ -188,7 +191,7 @@ class Privacy(Section):
             )
         if self.draw is not None and self.noise != SHARED_NOISE:
             raise ValueError("draw|allowed only with noise = 'shared' and two hosts")
-        for key in ("hosts_may_cheat", "check_answers"):
+        for key in THREE_HOST_SWITCHES:
             if getattr(self, key) and self.noise != SHARED_NOISE:
                 raise ValueError(f"{key}|allowed only with noise = 'shared' and three hosts")
         if approximate and not self.delta > 0:

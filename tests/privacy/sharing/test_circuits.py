@@ -36,7 +36,7 @@ def test_conjunction_and_parity() -> None:
 def test_every_carry(length: int) -> None:
     pairs = [(a, b) for a in range(2**length) for b in range(2**length)]
     make = Builder(2 * length)
-    circuit = make.build([carry(make, range(length), range(length, 2 * length))])
+    circuit = make.build([Output((carry(make, range(length), range(length, 2 * length)),))])
     bits = np.concatenate([digits([a for a, _ in pairs], length), digits([b for _, b in pairs], length)])
     np.testing.assert_array_equal(run(circuit, bits)[0], [a + b >= 2**length for a, b in pairs])
 
@@ -47,7 +47,7 @@ def test_long_carries() -> None:
     b = [2**48 - 1 - x + int(y) for x, y in zip(a[:200], rng.integers(0, 2, size=200), strict=True)] + [0, 1, 0]
     b = [min(x, 2**48 - 1) for x in b]
     make = Builder(96)
-    circuit = make.build([carry(make, range(48), range(48, 96))])
+    circuit = make.build([Output((carry(make, range(48), range(48, 96)),))])
     expected = [x + y >= 2**48 for x, y in zip(a, b, strict=True)]
     assert 0 < sum(expected) < len(expected)
     np.testing.assert_array_equal(run(circuit, np.concatenate([digits(a, 48), digits(b, 48)]))[0], expected)

@@ -12,7 +12,7 @@ import parley
 from parley.errors import BudgetExhausted, GuaranteeError, OutOfOrder, ParleyError, Refusal, TermsError
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import FastNoise
-from parley.tasks.ratings.measured import alone, measured, personal, worth_to
+from parley.tasks.ratings.measured import _own_terms, alone, measured, personal, worth_to
 from parley.tasks.ratings.question import ItemFactorsQuery, ratings_of
 from parley.tasks.ratings.run import ask_items, learned_items
 
@@ -256,3 +256,9 @@ def test_a_release_is_not_measured():
     result = parley.train(rating_terms({"a": 40}), [parley.Owner("a", tastes(40, 0))], seed=0)
     with pytest.raises(GuaranteeError, match="does not evaluate a release on owners' private ratings"):
         measured(replace(result, released=True), [])
+
+
+def test_terms_of_one_owner_alone_keep_nothing_that_only_hosts_can_do():
+    terms = parley.Terms.from_dict(rating_content({"a": 20, "b": 20}, 1.0, noise="shared"))
+    terms = terms.changed(privacy={"hosts_may_cheat": True, "check_answers": True})
+    assert not _own_terms(terms, "a").noise.hosts

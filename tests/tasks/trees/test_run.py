@@ -17,7 +17,7 @@ from parley.learning.outcome.model import make_model
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.warnings import find_warnings, target_words
 from parley.report.figures.shape_functions import shape_functions
-from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor
+from parley.tasks.trees.model import BoostedClassifier, BoostedRegressor, compared
 from parley.terms import write_terms
 
 
@@ -270,3 +270,15 @@ def test_rows_without_a_target_are_counted_once(by_person):
     table.loc[[3, 10, 11], "y"] = np.nan
     owner = parley.Owner("a", table)
     assert target_words(owner, owner.prepare(terms)).startswith("In your table 3 of 60 rows have no target")
+
+
+@pytest.mark.parametrize("keys", [{"hosts_may_cheat": True, "check_answers": True}, {"draw": "together"}])
+def test_a_model_of_hosts_is_compared_with_trees_of_ones_own(keys):
+    """Terms of the owner alone have no hosts, and nothing that only hosts can do."""
+    terms = grove_terms({"a": 200, "b": 200}, 2.0, noise="shared", model={"holdout": 0.3}, learning={"horizon": 5})
+    terms = terms.changed(privacy=keys, hosts=("h0", "h1") if "draw" in keys else ("h0", "h1", "h2"))
+    owners = owners_of({"a": 200, "b": 200})
+    model = parley.train(terms, owners, seed=0).model
+    rows, metrics = compared(terms, owners[0], model)
+    assert rows > 0
+    assert set(metrics) == {"together", "alone"}

@@ -4,6 +4,7 @@ from typing import Literal
 
 from parley.terms import Terms
 from parley.terms.catalogue import HOST_DELTAS, MECHANISMS, TWO_HOSTS, UNNAMED_HOSTS
+from parley.terms.sections import OWN_NOISE
 
 
 def kind_of(terms: Terms) -> Literal["each_owner", "shared", "two_hosts"]:
@@ -18,8 +19,7 @@ def each_owner_terms(terms: Terms) -> Terms:
     if not terms.noise.summed:
         return terms
     delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
-    unshared = {"noise": "each-owner", "draw": None, "hosts_may_cheat": None, "check_answers": None}
-    return terms.changed(privacy={**unshared, "delta": delta}, hosts=())
+    return terms.changed(privacy={**OWN_NOISE, "delta": delta}, hosts=())
 
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:

@@ -281,7 +281,7 @@ class Session:
                 self._follow_check(called[1:].decode())
                 continue
             if called not in known:
-                raise ExchangeError("host 0 requested noise that is not in the terms; ask the operator of host 0")
+                raise ExchangeError("host 0 requested noise that is not in the terms; contact the operator of host 0")
             self.draw(known[called])
 
     def _lead_check(self, key: str, others: Sequence[int]) -> None:
@@ -304,7 +304,9 @@ class Session:
         self._channel.send(0, NOT_READY if check is None else READY)
         if self._channel.receive(0) == READY:
             if check is None:
-                raise ExchangeError("host 0 began a check for which this host is not ready; ask the operator of host 0")
+                raise ExchangeError(
+                    "host 0 began a check for which this host is not ready; contact the operator of host 0"
+                )
             self._pool.settle_check(self._attempt, key, self.check(key, check))
 
 

@@ -9,6 +9,6 @@ two keys, its shares, every message it receives) has the same distribution whate
 are, if AES is a pseudo-random function. With the learner on its side, and any number of owners that are not the other
 two hosts, it learns the opened sum, and nothing else about the other owners' answers. Not promised: two hosts together
 hold all three shares and see every answer and the noise, be they owners or not. A host that deviates while noise is
-drawn can shift the sum and read parts of the noise (the opening notices wrong shares, not wrong multiplications). An
-owner can send whatever the ring holds.
+drawn can shift the sum and read parts of the noise (the opening notices wrong shares, not wrong ANDs), unless the ANDs
+are verified (`verified`). An owner can send whatever the ring holds, unless the hosts check it (`bounds`).
 """

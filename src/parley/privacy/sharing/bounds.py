@@ -160,8 +160,7 @@ def _term(builder: Builder, norm: Norm, lower: Sequence[Wire], sign: Wire) -> li
 
 def _carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Wire:
     """Return whether a + b has one more digit; lowest digits first."""
-    output = carry(builder, list(a)[::-1], list(b)[::-1])
-    return builder.parity(*output.wires, flip=output.flip)
+    return carry(builder, list(a)[::-1], list(b)[::-1])
 
 
 def _share_planes(party: Party, vectors: Sequence[Replicated], lanes: int) -> Replicated:

@@ -10,6 +10,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.shared_noise import WORD_BITS
 from parley.privacy.mechanisms.tabled_recipe import PLACE_BITS, PLACES, AliasTable
@@ -210,10 +211,12 @@ class _Digits:
     equal: Callable[[], Wire | None]
 
 
-def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Output:
+def carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Wire:
     """Return whether the sum of two numbers of equal length, most significant digit first, needs one more digit."""
     found = _join_all_digits(builder, [_adder(builder, x, y) for x, y in zip(a, b, strict=True)]).below()
-    return Output(() if found is None else (found,))
+    if found is None:
+        raise SettingError("carry: expected numbers of at least one digit")
+    return found
 
 
 def add_columns(builder: Builder, columns: Sequence[Sequence[Wire]]) -> list[Wire | None]:
@@ -325,8 +328,7 @@ def draw_from_table(builder: Builder, table: AliasTable, start: Wire) -> list[Wi
     place, word = range(start, start + PLACE_BITS), range(start + PLACE_BITS, start + TABLE_INPUTS)
     products = _products(builder, place)
     threshold = [_function(builder, products, table.thresholds, WORD_BITS - 1 - k) for k in range(WORD_BITS)]
-    wrapped = carry(builder, threshold, word)
-    accepted = builder.parity(*wrapped.wires, flip=wrapped.flip)
+    accepted = carry(builder, threshold, word)
     digits = []
     for digit, wire in enumerate(place):
         alias = _function(builder, products, table.aliases, digit)

@@ -175,7 +175,7 @@ class Party:
                 self._send(0, words.first)
                 lacking, vouched = self._receive(1, size), self._receive(0, DIGEST_WORDS)
             if digest(lacking) != vouched.tobytes():
-                raise LyingHostError((_pair(self.before, self.next),))
+                raise LyingHostError((ordered_pair(self.before, self.next),))
             return np.asarray(words.first ^ words.second ^ lacking.reshape(words.first.shape))
 
         return self._run_once(act)
@@ -192,7 +192,7 @@ class Party:
             lacking = self._pass(self.next, words.first, self.before, words.first.shape)
             self._send(self.before, np.frombuffer(digest(words.second), dtype="<u8"))
             if digest(lacking) != self._receive(self.next, DIGEST_WORDS).tobytes():
-                raise LyingHostError((_pair(self.before, self.next),))
+                raise LyingHostError((ordered_pair(self.before, self.next),))
             return np.asarray(words.first ^ words.second ^ lacking)
 
         return self._run_once(act)
@@ -247,7 +247,8 @@ class Party:
         return result
 
 
-def _pair(one: int, other: int) -> tuple[int, int]:
+def ordered_pair(one: int, other: int) -> tuple[int, int]:
+    """Return two hosts, the lower number first."""
     return min(one, other), max(one, other)
 
 

@@ -15,8 +15,8 @@ check of a gate and a triple gives the exclusive or of both f, which only 0 pass
 triples are bad, a good one if all are good. Which words are bad was settled before the shuffle. With t bad gates, B t
 triples must be bad, and lie just where these gates are: one of comb(B M + B, B t) places that are equally likely. For
 t = 0 all is right. From t = 1 to t = M the number of places is smallest at both ends: comb(B M + B, B). B is chosen so
-that this is at least 2^41. Opened d and e are masked by a and b, each used once. The xor of both f, which a check
-tells, is known to the host that chose them.
+that this is at least 2^41. Opened d and e are masked by a and b, each used once. What has to be 0 is compared only
+after all three hosts found d and e told rightly: it is then the xor of both f, known to the host that chose them.
 """
 
 import hashlib
@@ -29,13 +29,11 @@ import numpy as np
 
 from parley.errors import ContradictionError
 from parley.privacy.mechanisms.exact_samplers import Integers, Words
-from parley.privacy.sharing.party import DIGEST_WORDS, Channel, LyingHostError, Party
+from parley.privacy.sharing.party import DIGEST_WORDS, MESSAGE_WORDS, Channel, LyingHostError, Party
 from parley.privacy.sharing.ring import Keystream, Replicated, to_bytes
 
 PLACES_BITS = 41  # binary logarithm of the places among which bad triples would have to hit the right one
-PIECE_WORDS = 1 << 17  # words of a message: less than the 4 MiB that any host takes, also two and a half times
 COIN_WORDS = 4
-
 
 T = TypeVar("T")
 
@@ -155,7 +153,7 @@ class VerifiedParty(Party):
         complaints = [int(self._receive(other, 1)[0]) for other in (self.before, self.next)]
         if found or any(complaints):
             raise CheatingHostError(
-                "hosts: a host departed from the protocol; nothing was opened. Ask the hosts' operators"
+                "hosts: a host departed from the protocol; nothing was opened. Contact the hosts' operators"
             )
 
 
@@ -183,8 +181,9 @@ def permutation(seed: bytes, size: int) -> Integers:
 
 
 def _pieces(size: int) -> Iterator[slice]:
-    for start in range(0, size, PIECE_WORDS):
-        yield slice(start, min(start + PIECE_WORDS, size))
+    """Yield what travels as one message, so that no host waits for many."""
+    for start in range(0, size, MESSAGE_WORDS):
+        yield slice(start, min(start + MESSAGE_WORDS, size))
 
 
 def _flat(parts: list[Replicated]) -> Replicated:

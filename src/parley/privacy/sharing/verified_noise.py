@@ -23,7 +23,7 @@ from typing import Any
 
 from parley.errors import ExchangeError, Unavailable
 from parley.privacy.mechanisms.tabled_recipe import TabledRecipe
-from parley.privacy.sharing.party import HOST_COUNT, Channel, run_in_threads, wires
+from parley.privacy.sharing.party import HOST_COUNT, Channel, ordered_pair, run_in_threads, wires
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated
 from parley.privacy.sharing.secret_noise import BATCH_COORDINATES, draw
 from parley.privacy.sharing.verified import CheatingHostError, VerifiedParty
@@ -41,7 +41,7 @@ class DisagreeingHostsError(CheatingHostError):
         self.pair = pair
         super().__init__(
             f"noise: hosts {pair[0]} and {pair[1]} disagree about a message, so one of them departed from the "
-            "protocol; the noise was discarded and nothing was opened. Ask the operators of both hosts"
+            "protocol; the noise was discarded and nothing was opened. Contact the operators of both hosts"
         )
 
 
@@ -144,7 +144,7 @@ def _exchange(channel: Channel, own: Statement, early: Mapping[int, bytes], size
             continue
         said = Statement.from_bytes(other, payload, size)
         if said is None:
-            raise DisagreeingHostsError(_pair(own.index, other))
+            raise DisagreeingHostsError(ordered_pair(own.index, other))
         statements[other] = said
     return statements
 
@@ -156,7 +156,7 @@ def _disagreement(statements: Mapping[int, Statement], recipe: TabledRecipe, siz
         said = [(number, 0), ((number - 1) % HOST_COUNT, 1)]
         held = {statements[host].keys[which] for host, which in said if host in statements}
         if len(held) > 1:
-            return _pair(number, (number - 1) % HOST_COUNT)
+            return ordered_pair(number, (number - 1) % HOST_COUNT)
         keys += held
     if len(keys) < HOST_COUNT:  # this host's statement alone
         return None
@@ -164,7 +164,7 @@ def _disagreement(statements: Mapping[int, Statement], recipe: TabledRecipe, siz
         told = [statements[source].sent[to]] if source in statements else []
         told += [statements[to].received[source]] if to in statements else []
         if any(place < len(digests) and digests[place] != due for digests in told):
-            return _pair(source, to)
+            return ordered_pair(source, to)
     return None
 
 
@@ -195,7 +195,3 @@ def _digests(pairs: Any) -> dict[int, list[str]]:
     if not all(type(other) is int for other in made):
         raise TypeError("hosts have whole numbers")
     return made
-
-
-def _pair(one: int, other: int) -> Pair:
-    return min(one, other), max(one, other)

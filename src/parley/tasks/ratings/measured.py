@@ -31,6 +31,7 @@ from parley.tasks.ratings.table import UserRatings, held_out, rating_preparation
 from parley.tasks.ratings.terms import RatingsModel
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
+from parley.terms.sections import OWN_NOISE
 from parley.validate import Floats, printable
 
 # tried for how far own items lie from the joint ones, ratings being from -2 to 2
@@ -98,7 +99,7 @@ def _learned(
 
 def _own_terms(terms: Terms, name: str) -> Terms:
     """Return terms of this owner alone, by which no noise is drawn."""
-    privacy = {"noise": "each-owner", "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
+    privacy = {**OWN_NOISE, "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
     return terms.changed(only=[name], everyone={"stride": None}, privacy=privacy, hosts=(), learning=FULL_PARTICIPATION)
 
 

@@ -42,6 +42,7 @@ from parley.tasks.trees.question import (
     placed_rows_of,
 )
 from parley.terms import Terms
+from parley.terms.sections import OWN_NOISE
 from parley.validate import Floats
 
 
@@ -140,7 +141,7 @@ def compared(terms: Terms, owner: Owner, model: JointModel) -> tuple[int, dict[s
     silent = terms.changed(
         only=[owner.name],
         owners={owner.name: {"epsilon": NOISELESS_EPSILON}},
-        privacy={"noise": "each-owner", "shared_records": 1, "mechanism": "laplace", "delta": 0.0},
+        privacy={**OWN_NOISE, "shared_records": 1, "mechanism": "laplace", "delta": 0.0},
         hosts=(),
     )
     alone = learn_model(silent, [owner], RunSettings(seed=0, measure=False)).theta[0]
