@@ -175,15 +175,16 @@ class Fleet:
                 self._killed.remove(party)
                 self.stop(party)
                 self.start(party)
-        if party not in self.services:
+        listener = self.services.get(party)
+        if listener is None:
             raise Unavailable(f"{party}: nobody listens")
         if method == "Witness" and party in self.silent:
             raise NotOffered(f"{party}: no such call")
         if method == "Witness" and party in self.liars:
-            return self._lie(party, messages.read_ends(content))
+            return self._lie(listener, messages.read_ends(content))
         shown = read_certificate(identity.certificate)
         caller = Caller(tuple(names(shown)), fingerprint(shown))
-        refusal = self.services[party].rejection(caller)
+        refusal = listener.rejection(caller)
         if method == "Deliver":
             bundle = messages.read_share_bundle(content)
             self.released[bundle.owner, party, bundle.round].add((bundle.content, bundle.shares))
@@ -191,15 +192,20 @@ class Fleet:
                 self._accomplice.receive(bundle)
                 return messages.write_reply(done=True)
         try:
-            reply = self.services[party].methods[method](content, caller, lambda: False) if refusal is None else refusal
+            answer = listener.methods[method]
+            reply = answer(content, caller, lambda: False) if refusal is None else refusal
         except Killed:  # it is started again when it is called again
             self._killed.add(party)
             raise Unavailable(f"{party}: the connection broke") from None
+        except Exception:
+            if self.services.get(party) is listener:
+                raise
+            raise Unavailable(f"{party}: stopped during the call") from None
         self._note(party, method, content, reply)
         return reply
 
-    def _lie(self, party, ends):
-        witnesses, entries = self.services[party].witnesses, 0 if ends.kept is None else ends.kept.head.entries
+    def _lie(self, service, ends):
+        witnesses, entries = service.witnesses, 0 if ends.kept is None else ends.kept.head.entries
         own, then = witnesses.own_end(ends.terms, entries)
         earlier = None if then is None else Head(entries, then)
         return messages.write_ends_reply(Ends(ends.terms, own, earlier, witnesses._countersign(ends.own)))
