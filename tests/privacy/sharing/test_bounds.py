@@ -126,12 +126,12 @@ def test_a_check_left_out_is_told(monkeypatch: pytest.MonkeyPatch, mutant: str) 
             bounds_module, "_compare_sums", lambda party, layout, rows, limits: always(party, len(limits))
         )
     if mutant == "no range":
-        monkeypatch.setattr(bounds_module, "_all_lanes", lambda party, bits: always(party, len(bits.first)))
+        monkeypatch.setattr(bounds_module, "all_lanes", lambda party, bits: always(party, len(bits.first)))
     if mutant == "no shares of one host":
-        honest = bounds_module._share_planes
+        honest = bounds_module.share_planes
         monkeypatch.setattr(
             bounds_module,
-            "_share_planes",
+            "share_planes",
             lambda party, vectors, lanes: honest(
                 party, [each.map(np.zeros_like) for each in vectors] if party.index == 0 else vectors, lanes
             ),

@@ -100,7 +100,7 @@ def find_kept_bounds(party: Party, vectors: Sequence[Replicated], bounds: Sequen
         shape = len(vectors), words
         rows = _sum_lanes(party, rows.map(lambda side: side.reshape(2, layout.columns, *shape)))
         small = _compare_sums(party, layout, rows, [each.limit + layout.excess for each in bounds])
-        kept = party.conjunction(small, _all_lanes(party, inside.map(lambda side: side.reshape(shape))))
+        kept = party.conjunction(small, all_lanes(party, inside.map(lambda side: side.reshape(shape))))
         return [bool(bit) for bit in party.reveal(kept.map(lambda side: side & np.uint64(1)))]
     except BaseException:
         party.give_up()
@@ -112,7 +112,7 @@ def _check_coordinates(
 ) -> tuple[Replicated, Replicated]:
     """Return (whether each coordinate is in its range [words], two rows of its term's digits [2, columns, words])."""
     circuit = _coordinate_circuit(layout.norm, layout.digits)
-    inputs = Replicated.concatenate([_share_planes(party, vectors, layout.lanes), _range_planes(party, bounds, layout)])
+    inputs = Replicated.concatenate([share_planes(party, vectors, layout.lanes), _range_planes(party, bounds, layout)])
     parts = []
     for start in range(0, inputs.first.shape[1], BATCH_WORDS):
         at = slice(start, start + BATCH_WORDS)
@@ -163,7 +163,7 @@ def _carry(builder: Builder, a: Sequence[Wire], b: Sequence[Wire]) -> Wire:
     return carry(builder, list(a)[::-1], list(b)[::-1])
 
 
-def _share_planes(party: Party, vectors: Sequence[Replicated], lanes: int) -> Replicated:
+def share_planes(party: Party, vectors: Sequence[Replicated], lanes: int) -> Replicated:
     """Return shares of the planes of each of the three shares; share j alone knows them."""
 
     def padded(side: str) -> Words:
@@ -253,7 +253,7 @@ def _limit_circuit(columns: int) -> Circuit:
     return builder.build([Output((_carry(builder, range(2 * columns, 3 * columns), flipped),))])
 
 
-def _all_lanes(party: Party, bits: Replicated) -> Replicated:
+def all_lanes(party: Party, bits: Replicated) -> Replicated:
     """Return in the first lane of [vectors] whether all bits of [vectors, words] are set."""
     while (half := bits.first.shape[1] // 2) > 0:
         cuts = slice(half), slice(half, 2 * half), slice(2 * half, None)

@@ -48,7 +48,7 @@ def unmask(party: Party, digits: Replicated, masks: Replicated, size: int, offse
 
 def words_of(planes: Words, size: int) -> Words:
     """Return the first `size` numbers whose digits lie in planes [64, words], lowest first."""
-    return _packed(unpack_bits(planes, size).T).reshape(-1)
+    return pack_bits(unpack_bits(planes, size).T).reshape(-1)
 
 
 def planes_of(words: Words) -> Words:
@@ -59,7 +59,7 @@ def planes_of(words: Words) -> Words:
     """
     lanes = np.zeros(-(-words.size // WORD_LANES) * WORD_LANES, dtype="<u8")
     lanes[: words.size] = words
-    return _packed(unpack_bits(lanes.reshape(-1, 1), WORD_LANES).T)
+    return pack_bits(unpack_bits(lanes.reshape(-1, 1), WORD_LANES).T)
 
 
 def unpack_bits(planes: Words, size: int) -> NDArray[np.uint8]:
@@ -72,7 +72,10 @@ def unpack_bits(planes: Words, size: int) -> NDArray[np.uint8]:
     return np.unpackbits(flat, axis=-1, count=size, bitorder="little")
 
 
-def _packed(bits: NDArray[np.uint8]) -> Words:
-    """Return rows of bits, a byte each, as words."""
+def pack_bits(bits: NDArray[np.uint8], width: int | None = None) -> Words:
+    """Return rows of bits, a byte each, as words, the last filled up with zeros: as many as it takes, or `width`."""
+    width = -(-bits.shape[1] // WORD_LANES) if width is None else width
     packed = np.packbits(np.ascontiguousarray(bits), axis=1, bitorder="little")
+    if packed.shape[1] != 8 * width:
+        packed = np.pad(packed, ((0, 0), (0, 8 * width - packed.shape[1])))
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64, copy=False)

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.errors import ContradictionError, ExchangeError, SettingError, Unavailable
 from parley.privacy.mechanisms.exact_samplers import Words
@@ -106,7 +107,7 @@ def run_in_threads(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple
 
 DIGEST_WORDS = 4  # words of a SHA-256
 MESSAGE_WORDS = 1 << 18  # words of a message, at most: half of what any host takes
-_SHARES, _ZEROS = 1, 2  # what a stream is for
+_SHARES, _ZEROS, _ORDERS = 1, 2, 3  # what a stream is for
 
 
 class Party:
@@ -125,7 +126,7 @@ class Party:
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOST_COUNT, (self.index + 1) % HOST_COUNT
         self._channel = channel
-        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS)}
+        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _ORDERS)}
         self._sent, self._received = Counter[int](), Counter[int]()
         self._broken = False
 
@@ -144,6 +145,35 @@ class Party:
     def complete(self, part: Words) -> Replicated:
         """Make replicated shares: part i is share i and goes to host i - 1. Parts must be masked by zeros."""
         return self._run_once(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
+
+    def shuffled(self, rows: Replicated, pair: int) -> Replicated:
+        """Return fresh shares (exclusive or) of rows [n, ...] in an order that hosts `pair` and `pair` + 1 draw.
+
+        Formal guarantee: the third host knows nothing of the order, and receives nothing. With i = `pair`, host i holds
+        shares i and i + 1 and host i + 1 share i + 2. Both put what they hold in the order and add a fresh share that
+        the other does not know, of key i or i + 2, before they send it: what they receive is uniform, and the sum of
+        both messages is the new share i + 1.
+        """
+        return self._run_once(lambda: self._shuffle(rows, pair))
+
+    def _shuffle(self, rows: Replicated, pair: int) -> Replicated:
+        place, shape = (self.index - pair) % HOST_COUNT, rows.first.shape
+        if place == 2:
+            return Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape))
+        order = self._order(1 - place, len(rows.first))
+        own, fresh = (rows.first ^ rows.second, 0) if place == 0 else (rows.second, 1)
+        mask = self._words(fresh, _SHARES, shape)
+        message, other = own[order] ^ mask, (pair + 1 - place) % HOST_COUNT
+        made = message ^ self._pass(other, message, other, shape)
+        return Replicated(mask, made) if place == 0 else Replicated(made, mask)
+
+    def _order(self, which: int, size: int) -> NDArray[np.intp]:
+        """Return a uniform order of `size` things: that of as many different words."""
+        while True:
+            words = self._words(which, _ORDERS, (size,))
+            order = np.argsort(words)
+            if not np.any(words[order[1:]] == words[order[:-1]]):
+                return order
 
     def conjunction(self, x: Replicated, y: Replicated) -> Replicated:
         """Return shares of x AND y, word by word.
@@ -194,6 +224,22 @@ class Party:
             if digest(lacking) != self._receive(self.next, DIGEST_WORDS).tobytes():
                 raise LyingHostError((ordered_pair(self.before, self.next),))
             return np.asarray(words.first ^ words.second ^ lacking)
+
+        return self._run_once(act)
+
+    def hold_same(self, words: Replicated) -> bool:
+        """Return whether hosts hold the same of what both should hold; all three learn whether any two differ.
+
+        Formal guarantee: a host hears digests of words that it should hold itself, and whether others differ.
+        """
+
+        def act() -> bool:
+            own = np.frombuffer(digest(words.first), dtype="<u8")
+            told = self._pass(self.before, own, self.next, (DIGEST_WORDS,))
+            same = np.array([told.tobytes() == digest(words.second)], dtype=np.uint64)
+            self._send(self.before, same)
+            self._send(self.next, same)
+            return bool(same[0] and self._receive(self.before, 1)[0] and self._receive(self.next, 1)[0])
 
         return self._run_once(act)
 

@@ -75,12 +75,13 @@ def repeated_keys(keys: Words) -> int:
 
 
 def count_common(tables: Sequence[Words]) -> Counter[frozenset[int]]:
-    """Return how many keys just these tables hold, for each set of at least two of them that hold one."""
-    held: dict[bytes, set[int]] = {}
-    for place, keys in enumerate(tables):
-        for label in _labels(keys):
-            held.setdefault(label.tobytes(), set()).add(place)
-    return Counter(frozenset(places) for places in held.values() if len(places) > 1)
+    """Return how many keys just these tables hold, for each set of at least two of them that hold one. No table holds a
+    key twice."""
+    flags = np.repeat([1 << place for place in range(len(tables))], [len(keys) for keys in tables])
+    _, who = np.unique(np.concatenate([_labels(keys) for keys in tables]), return_inverse=True)
+    held = np.bincount(who, weights=flags).astype(np.int64)  # no table holds a key twice: the sums are sets
+    sets = {number: frozenset(place for place in range(len(tables)) if number >> place & 1) for number in set(held.tolist())}
+    return Counter({sets[number]: int((held == number).sum()) for number in sets if len(sets[number]) > 1})
 
 
 def joined_moments(tables: Sequence[KeyedRows], unit: int) -> Integers:
