@@ -22,6 +22,7 @@ Not promised: anything against two hosts together, or against a host that depart
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from parley.privacy.sharing.matching.packed_rows import TableShape
 from parley.privacy.sharing.matching.row_values import require_small_rows, share_numbers, share_values
 from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
+
+GRAM_ROWS = 1 << 16  # rows of which 32-bit products are added at a time
 
 
 class RepeatedKeysError(ContradictionError):
@@ -148,5 +151,15 @@ def share_moments(party: Party, matched: Matched, unit: int) -> Replicated:
 
 
 def _gram(x: Words) -> Words:
-    """Return x' x modulo 2^64."""
-    return np.asarray(x.T.copy() @ x)
+    """Return x' x modulo 2^64, from four parts of 16 bits each: sums of their products over a block stay below 2^53, so
+    floating point adds them up exactly."""
+    total = np.zeros((x.shape[1], x.shape[1]), dtype=np.uint64)
+    for start in range(0, len(x), GRAM_ROWS):
+        block = x[start : start + GRAM_ROWS]
+        parts = [(block >> np.uint64(16 * k) & np.uint64(0xFFFF)).astype(np.float64) for k in range(4)]
+        for one, other in combinations_with_replacement(range(4), 2):
+            if one + other < 4:
+                product = (parts[one].T @ parts[other]).astype(np.uint64)
+                both = product if one == other else product + product.T
+                total += both << np.uint64(16 * (one + other))
+    return total
