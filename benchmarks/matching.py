@@ -18,8 +18,9 @@ from parley.privacy.sharing.matching.aes import ROUNDS, substitution
 from parley.privacy.sharing.matching.dummies import law_of_counts
 from parley.privacy.sharing.matching.keyed_rows import KeyedRows, joined_moments
 from parley.privacy.sharing.matching.match import match, share_moments
-from parley.privacy.sharing.matching.packed_rows import TableShape, pack_rows, share_rows, table_shares
+from parley.privacy.sharing.matching.packed_rows import TableShape, pack_rows, table_shares
 from parley.privacy.sharing.party import Counted, Opening, open_words, opening_of
+from parley.privacy.sharing.ring import last_share
 
 DIGITS = 12  # of a value, without its sign
 LAW = law_of_counts(0.1, 1e-9, 2)
@@ -75,7 +76,7 @@ def host(index: int, rows: int, columns: int, ports: Any, barrier: Any, results:
     shares = []
     for number, table in enumerate(tables_of(rows, columns)):
         seeds = tuple(bytes([number, k]) * 16 for k in (0, 1))
-        parts = (*seeds, share_rows(pack_rows(table), seeds))
+        parts = (*seeds, last_share(pack_rows(table).reshape(-1), seeds, bits=True))
         shares.append(table_shares(shape, index, (parts[index], parts[(index + 1) % 3])))
     barrier.wait()
     start = time.perf_counter()

@@ -186,9 +186,9 @@ def test_hosts_that_are_told_different_things_compute_under_different_keys():
         patch.setattr(pool_module, "VerifiedParty", noted)
         with pytest.raises(ParleyError):
             run_in_threads(
-                partial(made[0].check, "a" * 64, Check([answers[0][0]], bounds)),
-                partial(made[1].check, "a" * 64, Check([answers[0][1]], bounds)),
-                partial(made[2].check, "b" * 64, Check([answers[1][2]], bounds)),
+                partial(made[0].compute, "a" * 64, Check([answers[0][0]], bounds)),
+                partial(made[1].compute, "a" * 64, Check([answers[0][1]], bounds)),
+                partial(made[2].compute, "b" * 64, Check([answers[1][2]], bounds)),
                 wires=ends,
             )
     assert len(used[0] & used[1]) == 1  # key 1
@@ -225,25 +225,25 @@ def find_in_vain(*asked: Any) -> None:
 
 
 def find(pool: Pool, key: str, check: Check, patience: float) -> list[bool]:
-    return pool.find_kept(pool.keys().session, key, check, patience)
+    return pool.compute(pool.keys().session, key, check, patience)
 
 
 def test_what_nobody_waits_for_is_forgotten():
     pool = Pool({})
     pool.begin(pool.renew(), Keys("s", b"", b""))
     with pytest.raises(Unavailable):
-        pool.find_kept("s", "a" * 64, Check([], []), 0.01)
-    assert pool.wanted_check() is None
+        pool.compute("s", "a" * 64, Check([], []), 0.01)
+    assert pool.wanted_job() is None
 
 
 def test_a_check_is_named_once_and_gone_with_the_session():
     pool = Pool({})
     attempt = pool.renew()
-    assert pool.wanted_check() is None
-    assert pool.pending_check("a" * 64, 0.0) is None
-    pool.settle_check(attempt - 1, "a" * 64, [True])  # of another session
+    assert pool.wanted_job() is None
+    assert pool.pending_job("a" * 64, 0.0) is None
+    pool.settle_job(attempt - 1, "a" * 64, [True])  # of another session
     with pytest.raises(AbortedRound):
-        pool.find_kept("another session", "a" * 64, Check([], []), 0.0)
+        pool.compute("another session", "a" * 64, Check([], []), 0.0)
 
 
 @pytest.fixture

@@ -84,12 +84,13 @@ from parley.network.exchange.share_bundle import (
     to_words,
 )
 from parley.network.hosting.journal import Entry, Journal
-from parley.network.hosting.pool import Check, Keys, Pool
+from parley.network.hosting.pool import Check, Keys, Match, Pool
 from parley.network.hosting.proposal import (
     Held,
     HostAssignment,
     Proposal,
     Record,
+    TableJoin,
     Turn,
     agreed,
     agreed_by_two,
@@ -98,6 +99,7 @@ from parley.network.hosting.proposal import (
 )
 from parley.privacy.mechanisms.exact_samplers import DrawWords, Words, random_words
 from parley.privacy.mechanisms.shared_noise import draw_secretly, make_recipe
+from parley.privacy.sharing.matching.packed_rows import RefusedTableError, table_shares
 from parley.privacy.sharing.ring import Replicated, digest, expand_seed, to_bytes
 
 
@@ -107,7 +109,7 @@ class AdditiveShares:
     def __init__(self, index: int, words: DrawWords = random_words) -> None:
         self._index, self._words = index, words
 
-    def lengths(self, shape: Shape) -> tuple[int, int]:
+    def lengths(self, shape: Shape, owner: str) -> tuple[int, int]:
         """Return the byte lengths of a share bundle's parts: host 0 gets a seed, host 1 words, and both the tag."""
         return (shape.bytes if self._index else SEED_BYTES), hashlib.sha256().digest_size
 
@@ -178,7 +180,7 @@ class ReplicatedShares:
         self._index, self._pool = index, pool
         self._numbers = index, (index + 1) % MAX_HOSTS
 
-    def lengths(self, shape: Shape) -> tuple[int, int]:
+    def lengths(self, shape: Shape, owner: str) -> tuple[int, int]:
         """Return the byte lengths of a share bundle's parts: the last share is words, the others are seeds."""
         first, second = (shape.bytes if number == MAX_HOSTS - 1 else SEED_BYTES for number in self._numbers)
         return first, second
@@ -222,6 +224,44 @@ class ReplicatedShares:
         return Replicated(first, second)
 
 
+class JoinedShares(ReplicatedShares):
+    """The same where share bundles hold tables about the same people: the hosts match them first, and add the noise to
+    the moments."""
+
+    def __init__(self, index: int, pool: Pool, join: TableJoin) -> None:
+        super().__init__(index, pool)
+        self._join = join
+
+    def lengths(self, shape: Shape, owner: str) -> tuple[int, int]:
+        """Return the byte lengths of a share bundle's parts: the last share is the table's words, the others are
+        seeds."""
+        table = self._join.shape(owner)
+        first, second = (
+            8 * table.rows * table.width if number == MAX_HOSTS - 1 else SEED_BYTES for number in self._numbers
+        )
+        return first, second
+
+    def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:
+        """Return this host's two shares of the noisy moments; the noise is used up once the tables are matched."""
+        held = {bundle.owner: bundle for bundle in bundles}
+        tables = [self._table(held[owner]) for owner in self._join.owners]
+        key = record_digest(record.to_text())
+        moments = self._pool.compute(record.session, key, Match(tables, self._join.plan), patience)
+        if isinstance(moments, RefusedTableError):
+            raise AbortedRound(f"{self._join.owners[moments.table]}: {moments.reason}")
+        total = self._pool.take(record.session, record.noise, shape, patience) + moments
+        return to_bytes(total.first) + to_bytes(total.second)
+
+    def _table(self, bundle: ShareBundle) -> Replicated:
+        """Return this host's shares of one owner's table."""
+        shape = self._join.shape(bundle.owner)
+        first, second = (
+            to_words(content, shape.rows * shape.width) if number == MAX_HOSTS - 1 else content
+            for number, content in zip(self._numbers, bundle.shares, strict=True)
+        )
+        return table_shares(shape, self._index, (first, second))
+
+
 RESTARTED = "a host restarted before the hosts had agreed"
 PEER_TIMEOUT_S = 10.0  # seconds for another host, or a noise
 MAX_EARLY_ROUNDS = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
@@ -252,7 +292,9 @@ class Host:
         """Take up the agreement. Unless `begun`, nothing may be asked before `begin`."""
         self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
         self.sharing: AdditiveShares | ReplicatedShares = AdditiveShares(self.index)
-        if assignment.together:
+        if assignment.join is not None:
+            self.sharing = JoinedShares(self.index, pool, assignment.join)
+        elif assignment.together:
             self.sharing = (PairedShares if assignment.paired else ReplicatedShares)(self.index, pool)
         self._journal, self._peers, self._patience = journal, peers, patience
         self._changed = threading.Condition()  # guards what is below, and is told of new rows
@@ -391,7 +433,7 @@ class Host:
             [self.sharing.shares(bundle) for bundle in bundles], [turn.bounds[bundle.owner] for bundle in bundles]
         )
         key = record_digest(record.to_text())
-        kept = self.pool.find_kept(record.session, key, check, self._patience)
+        kept = self.pool.compute(record.session, key, check, self._patience)
         return [bundle.owner for bundle, keeps in zip(bundles, kept, strict=True) if not keeps]
 
     def _require_same(self, number: int, record: str) -> None:
@@ -459,7 +501,7 @@ class Host:
             raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")
         if bundle.records != turn.records[bundle.owner] or bundle.shape != turn.shape:
             raise Malformed(f"share bundle: records, noise or size differ from the terms in round {bundle.round}")
-        lengths = self.sharing.lengths(turn.shape)
+        lengths = self.sharing.lengths(turn.shape, bundle.owner)
         if tuple(map(len, bundle.shares)) != lengths:
             raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")
 

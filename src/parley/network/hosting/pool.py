@@ -1,6 +1,7 @@
 """Noise drawn ahead by three hosts, or by two together, as host 0 calls for it, in memory alone: two of three shares of
 unknown numbers, or one of two. A session has fresh keys and is one channel from its first message to its first failure.
-By the same channel three hosts check owners' answers (`sharing.bounds`), if the terms say so.
+By the same channel three hosts do a round's job on its shares, if the terms ask for one: check owners' answers
+(`sharing.bounds`), or match their tables (`sharing.matching`).
 
 Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when
 any of the hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session
@@ -24,6 +25,8 @@ from parley.network.hosting.proposal import HostAssignment
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
 from parley.privacy.sharing.bounds import VectorBounds, find_kept_bounds
+from parley.privacy.sharing.matching.match import MatchPlan, matched_moments
+from parley.privacy.sharing.matching.packed_rows import RefusedTableError
 from parley.privacy.sharing.pair import Pair, agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired
 from parley.privacy.sharing.party import Channel, Party, agree_keys
@@ -33,8 +36,8 @@ from parley.privacy.sharing.verified import VerifiedParty
 from parley.privacy.sharing.verified_noise import derive_key, draw_verified
 
 IDLE_BEFORE_DRAW_S = 0.2  # seconds
-CHECK_WAIT_S = 2.0  # seconds for another host to hold what is to be checked
-CHECK_PAUSE_S = 0.1  # seconds before host 0 calls for a check again that another host was not ready for
+JOB_WAIT_S = 2.0  # seconds for another host to hold what a job is about
+JOB_PAUSE_S = 0.1  # seconds before host 0 calls for a job again that another host was not ready for
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,37 @@ class Keys:
     second: bytes
 
 
+class Job(Protocol):
+    """What three hosts compute on a round's shares before they record its sum, and what each gets."""
+
+    def run(self, party: Party) -> Any: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Check:
     """Answers in this host's shares, and the bounds that they should keep."""
 
     vectors: Sequence[Replicated]
     bounds: Sequence[VectorBounds]
+
+    def run(self, party: Party) -> list[bool]:
+        """Return which answers keep their bounds."""
+        return find_kept_bounds(party, self.vectors, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Tables in this host's shares, and how they are matched."""
+
+    tables: Sequence[Replicated]
+    plan: MatchPlan
+
+    def run(self, party: Party) -> Replicated | RefusedTableError:
+        """Return this host's shares of the moments over matched people, or why a table was refused."""
+        try:
+            return matched_moments(party, self.tables, self.plan)
+        except RefusedTableError as refusal:
+            return refusal
 
 
 class Pool:
@@ -66,10 +94,10 @@ class Pool:
         self._named: set[int] = set()  # numbers that host 0 gave to a question
         self._used = -IDLE_BEFORE_DRAW_S  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
-        self._checks: dict[str, Check] = {}  # by the digest of what the hosts agreed to add up
-        self._kept: dict[str, list[bool]] = {}
-        self._postponed = 0.0  # when host 0 may call for a check again
-        self.check_now: Callable[[str, Check], list[bool]] | None = None  # where all hosts are in one process
+        self._jobs: dict[str, Job] = {}  # by the digest of what the hosts agreed to add up
+        self._done: dict[str, Any] = {}
+        self._postponed = 0.0  # when host 0 may call for a job again
+        self.compute_now: Callable[[str, Job], Any] | None = None  # where all hosts are in one process
 
     def renew(self) -> int:
         """Drop everything and return the number of a new attempt, which ends all earlier ones."""
@@ -136,48 +164,48 @@ class Pool:
             self._drawn = {each: entry for each, entry in self._drawn.items() if entry[0] != shape or each > number}
             return noise
 
-    def find_kept(self, session: str, key: str, check: Check, patience: float) -> list[bool]:
-        """Return which answers keep their bounds, once the hosts' session has checked them; `key` names the check."""
+    def compute(self, session: str, key: str, job: Job, patience: float) -> Any:
+        """Return what a job comes to, once the hosts' session has done it; `key` names the job."""
         with self._changed:
             if not self._holds(session):
                 raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
-            if self.check_now is None:
-                if key not in self._kept:
-                    self._checks[key] = check
+            if self.compute_now is None:
+                if key not in self._done:
+                    self._jobs[key] = job
                     self._changed.notify_all()
-                self._changed.wait_for(lambda: key in self._kept or not self._holds(session), patience)
-                self._checks.pop(key, None)  # asked for again when the question is
-                if key in self._kept:
-                    return self._kept[key]
+                self._changed.wait_for(lambda: key in self._done or not self._holds(session), patience)
+                self._jobs.pop(key, None)  # asked for again when the question is
+                if key in self._done:
+                    return self._done[key]
                 if not self._holds(session):
-                    raise AbortedRound("the hosts' session ended while they checked the answers")
-                raise Unavailable("the hosts have not checked the answers yet; ask the same question again")
-        return self.check_now(key, check)
+                    raise AbortedRound("the hosts' session ended while they computed on the owners' shares")
+                raise Unavailable("the hosts still compute on the owners' shares; ask the same question again")
+        return self.compute_now(key, job)
 
-    def wanted_check(self) -> str | None:
-        """Return the name of a check that host 0 must call for, if there is one."""
+    def wanted_job(self) -> str | None:
+        """Return the name of a job that host 0 must call for, if there is one."""
         with self._changed:
-            return next(iter(self._checks), None) if time.monotonic() >= self._postponed else None
+            return next(iter(self._jobs), None) if time.monotonic() >= self._postponed else None
 
-    def postpone_check(self, key: str) -> None:
-        """Call for no check for a moment, and for this one last: another host is not ready."""
+    def postpone_job(self, key: str) -> None:
+        """Call for no job for a moment, and for this one last: another host is not ready."""
         with self._changed:
-            self._postponed = time.monotonic() + CHECK_PAUSE_S
-            if (check := self._checks.pop(key, None)) is not None:
-                self._checks[key] = check
+            self._postponed = time.monotonic() + JOB_PAUSE_S
+            if (job := self._jobs.pop(key, None)) is not None:
+                self._jobs[key] = job
 
-    def pending_check(self, key: str, patience: float) -> Check | None:
-        """Return what is to be checked under this name; None if this host does not hold it, or nobody waits for it."""
+    def pending_job(self, key: str, patience: float) -> Job | None:
+        """Return what is to be done under this name; None if this host does not hold it, or nobody waits for it."""
         with self._changed:
-            self._changed.wait_for(lambda: key in self._checks, patience)
-            return self._checks.get(key)
+            self._changed.wait_for(lambda: key in self._jobs, patience)
+            return self._jobs.get(key)
 
-    def settle_check(self, attempt: int, key: str, kept: list[bool]) -> None:
-        """Keep what a check of this attempt's session found."""
+    def settle_job(self, attempt: int, key: str, result: Any) -> None:
+        """Keep what a job of this attempt's session came to."""
         with self._changed:
             if attempt == self._attempt:
-                self._checks.pop(key, None)
-                self._kept = {key: kept}  # a host agrees on one question at a time
+                self._jobs.pop(key, None)
+                self._done = {key: result}  # a host agrees on one question at a time
                 self._changed.notify_all()
 
     def wanted(self) -> Shape | None:
@@ -192,7 +220,7 @@ class Pool:
         """Wait until something has to be drawn."""
         with self._changed:
             until = time.monotonic() + patience
-            while self.wanted() is None and self.wanted_check() is None and (left := until - time.monotonic()) > 0:
+            while self.wanted() is None and self.wanted_job() is None and (left := until - time.monotonic()) > 0:
                 self._changed.wait(min(left, IDLE_BEFORE_DRAW_S))
 
     def ready(self) -> dict[Shape, int]:
@@ -202,7 +230,7 @@ class Pool:
 
     def _drop(self, keys: Keys | None = None) -> None:
         self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
-        self._checks, self._kept = {}, {}
+        self._jobs, self._done = {}, {}
         self._changed.notify_all()
 
     def _holds(self, session: str) -> bool:
@@ -242,18 +270,18 @@ class Session:
         self._number += 1
         self._pool.deposit(self._attempt, self._number, shape, self._computer.draw(self._number, shape))
 
-    def check(self, key: str, check: Check) -> list[bool]:
-        """Return which answers keep their bounds; all hosts do this at once. `key` is the digest of the record that
-        names the answers' shares by their tags."""
+    def compute(self, key: str, job: Job) -> Any:
+        """Return what a job comes to; all hosts do this at once. `key` is the digest of the record that names the
+        shares by their tags."""
         self._number += 1
-        return self._computer.find_kept(self._number, key, check)
+        return self._computer.compute(self._number, key, job)
 
     def lead(self, over: threading.Event) -> None:
         """Keep the pool filled until it is over, as host 0."""
         others = [i for i in range(len(self._assignment.hosts)) if i != self._channel.index]
         while not over.is_set():
-            if (key := self._pool.wanted_check()) is not None:
-                self._lead_check(key, others)
+            if (key := self._pool.wanted_job()) is not None:
+                self._lead_job(key, others)
                 continue
             shape = self._pool.wanted()
             if shape is None:
@@ -277,61 +305,70 @@ class Session:
             called = self._channel.receive(0)
             if called == KEEPALIVE_MESSAGE:
                 continue
-            if self._assignment.checked and CHECK_CALL.fullmatch(called):
-                self._follow_check(called[1:].decode())
+            if self._assignment.computes and JOB_CALL.fullmatch(called):
+                self._follow_job(called[1:].decode())
                 continue
             if called not in known:
                 raise ExchangeError("host 0 requested noise that is not in the terms; contact the operator of host 0")
             self.draw(known[called])
 
-    def _lead_check(self, key: str, others: Sequence[int]) -> None:
-        """Call for a check, and begin it if all hosts hold what it is about."""
+    def _lead_job(self, key: str, others: Sequence[int]) -> None:
+        """Call for a job, and begin it if all hosts hold what it is about."""
         for other in others:
             self._channel.send(other, b"?" + key.encode())
         replies = [self._channel.receive(other) for other in others]
         ready = set(replies) == {READY}
         for other in others:
             self._channel.send(other, READY if ready else NOT_READY)
-        check = self._pool.pending_check(key, 0.0) if ready else None
-        if check is None:
-            self._pool.postpone_check(key)
+        job = self._pool.pending_job(key, 0.0) if ready else None
+        if job is None:
+            self._pool.postpone_job(key)
         else:
-            self._pool.settle_check(self._attempt, key, self.check(key, check))
+            self._pool.settle_job(self._attempt, key, self.compute(key, job))
 
-    def _follow_check(self, key: str) -> None:
-        """Say whether this host holds what host 0 calls to check, and check it if all do."""
-        check = self._pool.pending_check(key, CHECK_WAIT_S)
-        self._channel.send(0, NOT_READY if check is None else READY)
+    def _follow_job(self, key: str) -> None:
+        """Say whether this host holds what host 0 calls for, and begin the job if all do."""
+        job = self._pool.pending_job(key, JOB_WAIT_S)
+        self._channel.send(0, NOT_READY if job is None else READY)
         if self._channel.receive(0) == READY:
-            if check is None:
+            if job is None:
                 raise ExchangeError(
-                    "host 0 began a check for which this host is not ready; contact the operator of host 0"
+                    "host 0 began a job for which this host is not ready; contact the operator of host 0"
                 )
-            self._pool.settle_check(self._attempt, key, self.check(key, check))
+            self._pool.settle_job(self._attempt, key, self.compute(key, job))
 
 
-CHECK_CALL = re.compile(rb"\?[0-9a-f]{64}")
+JOB_CALL = re.compile(rb"\?[0-9a-f]{64}")
 
 
 class Computer(Protocol):
-    """This host's part of what a session computes: noise, and which answers keep their bounds. Calls have numbers, the
-    same at all hosts."""
+    """This host's part of what a session computes: noise, and a round's job. Calls have numbers, the same at all
+    hosts."""
 
     def draw(self, number: int, shape: Shape) -> Replicated | Words: ...
-    def find_kept(self, number: int, key: str, check: Check) -> list[bool]: ...
+    def compute(self, number: int, key: str, job: Job) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Three:
-    """Three hosts that follow the protocol."""
+    """Three hosts that follow the protocol. Draws have keys of their own, and so has each job."""
 
+    channel: Channel
+    keys: tuple[bytes, bytes]
     party: Party
+
+    @classmethod
+    def begin(cls, channel: Channel, keys: tuple[bytes, bytes]) -> "Three":
+        """Begin with the keys that the hosts agreed on."""
+        first, second = (derive_key(each, 0, "draws") for each in keys)
+        return cls(channel, keys, Party(channel, (first, second)))
 
     def draw(self, number: int, shape: Shape) -> Replicated:
         return draw(self.party, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
-        return find_kept_bounds(self.party, check.vectors, check.bounds)
+    def compute(self, number: int, key: str, job: Job) -> Any:
+        first, second = (derive_key(each, number, f"job {key}") for each in self.keys)
+        return job.run(Party(self.channel, (first, second)))
 
 
 @dataclass(frozen=True)
@@ -344,9 +381,9 @@ class ThreeVerified:
     def draw(self, number: int, shape: Shape) -> Replicated:
         return draw_verified(self.channel, self.keys, number, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
-        first, second = (derive_key(each, number, f"check {key}") for each in self.keys)
-        return find_kept_bounds(VerifiedParty(self.channel, (first, second)), check.vectors, check.bounds)
+    def compute(self, number: int, key: str, job: Job) -> Any:
+        first, second = (derive_key(each, number, f"job {key}") for each in self.keys)
+        return job.run(VerifiedParty(self.channel, (first, second)))
 
 
 @dataclass(frozen=True)
@@ -358,8 +395,8 @@ class Two:
     def draw(self, number: int, shape: Shape) -> Words:
         return draw_paired(self.pair, tabled_recipe(shape.law, shape.exponent), shape.size)
 
-    def find_kept(self, number: int, key: str, check: Check) -> list[bool]:
-        raise GuaranteeError("privacy.check_answers: expected three hosts")
+    def compute(self, number: int, key: str, job: Job) -> Any:
+        raise GuaranteeError("hosts: computing on shares needs three hosts")
 
 
 def _agree(channel: Channel, terms_hash: str, cheating: bool) -> tuple[Keys, Computer]:
@@ -374,7 +411,7 @@ def _agree(channel: Channel, terms_hash: str, cheating: bool) -> tuple[Keys, Com
     if {len(part) for part in (*nonces.values(), second)} != {KEY_BYTES}:
         raise ExchangeError("hosts: this host received keys of the wrong length; start again")
     name, drawing = _session_name(terms_hash, [nonces[i] for i in range(MAX_HOSTS)]), agree_keys(channel)
-    computer = ThreeVerified(channel, drawing) if cheating else Three(Party(channel, drawing))
+    computer = ThreeVerified(channel, drawing) if cheating else Three.begin(channel, drawing)
     return Keys(name, key, second), computer
 
 

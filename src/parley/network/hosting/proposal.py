@@ -21,6 +21,8 @@ from parley.numerals import counted
 from parley.privacy.mechanisms.mechanism import LIMIT_ROUNDING
 from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.bounds import MAX_DIGITS, VectorBounds
+from parley.privacy.sharing.matching.match import MatchPlan
+from parley.privacy.sharing.matching.packed_rows import TableShape
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 from parley.terms import PARTY
@@ -39,6 +41,18 @@ class Turn:
     bounds: Mapping[str, VectorBounds] = field(default_factory=dict)  # of their answers, if hosts check these
 
 
+@dataclass(frozen=True)
+class TableJoin:
+    """Tables about the same people that hosts match: whose they are, in the order of their columns, and how."""
+
+    owners: tuple[str, ...]
+    plan: MatchPlan
+
+    def shape(self, owner: str) -> TableShape:
+        """Return the shape of an owner's table."""
+        return self.plan.shapes[self.owners.index(owner)]
+
+
 @dataclass(frozen=True, eq=False)
 class HostAssignment:
     """One agreement as its hosts see it; `ahead` says how many noises of each shape are drawn ahead at most."""
@@ -52,6 +66,7 @@ class HostAssignment:
     paired: bool = False  # whether two hosts draw one noise together
     cheating: bool = False  # whether three hosts verify each other's computation
     checked: bool = False  # whether three hosts check that answers keep their bounds
+    join: TableJoin | None = None  # where owners share tables in place of answers
 
     def turn(self, number: int) -> Turn:
         """Return what round `number` is about, or refuse it."""
@@ -63,6 +78,11 @@ class HostAssignment:
     def together(self) -> bool:
         """Whether the hosts draw one noise together; else each of two adds its own."""
         return self.paired or len(self.hosts) == MAX_HOSTS
+
+    @property
+    def computes(self) -> bool:
+        """Whether the hosts compute on a round's shares before they record its sum."""
+        return self.checked or self.join is not None
 
     @property
     def drawn_ahead(self) -> Mapping[Shape, int]:

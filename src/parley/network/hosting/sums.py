@@ -158,7 +158,7 @@ class InProcessHosts:
             ]
             self._sessions = run_in_threads(*begin, wires=ends)
             for pool, session in zip(self.pools, self._sessions, strict=True):
-                pool.check_now = session.check
+                pool.compute_now = session.compute
         run_in_threads(*(partial(session.draw, shape) for session in self._sessions))
 
     def restart(self, index: int, journal: Journal | None = None) -> None:

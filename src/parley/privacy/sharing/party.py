@@ -126,7 +126,9 @@ class Party:
         self.index = channel.index
         self.before, self.next = (self.index + 2) % HOST_COUNT, (self.index + 1) % HOST_COUNT
         self._channel = channel
-        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _ORDERS)}
+        self._streams = {
+            (j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _ORDERS)
+        }
         self._sent, self._received = Counter[int](), Counter[int]()
         self._broken = False
 

@@ -45,14 +45,18 @@ def expand_seed(seed: bytes, size: int) -> Words:
     return Keystream(seed).words(size)
 
 
-def last_share(words: Words, seeds: tuple[bytes, ...]) -> Words:
-    """Return the last share of a vector whose other shares are `expand_seed`ed from one or two seeds.
+def last_share(words: Words, seeds: tuple[bytes, ...], bits: bool = False) -> Words:
+    """Return the last share of a vector whose other shares are `expand_seed`ed from one or two seeds. Shares add up to
+    the words, or (`bits`) their exclusive or gives the words.
 
     Formal guarantee: all shares but any one are uniform and independent of the words.
     """
     last_words = words.copy()
     for seed in seeds:
-        last_words -= expand_seed(seed, words.size)
+        if bits:
+            last_words ^= expand_seed(seed, words.size)
+        else:
+            last_words -= expand_seed(seed, words.size)
     return last_words
 
 
@@ -106,7 +110,7 @@ NONCE_BYTES = 32  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """x = the sum of all expand(seed) + last, modulo 2^64; `record` is written down.
+    """x = the sum of all expand(seed) + last, modulo 2^64, or (`bits`) their exclusive or; `record` is written down.
 
     Formal guarantee: a seed is HMAC-SHA-256 of a fresh nonce and of the question, under the owner's key, and stands for
     this one vector. One of three hosts gets two of seed 0, seed 1 and last; one of two gets seed 0 or last, and the
@@ -119,14 +123,16 @@ class Shares:
     record: Words
 
     @classmethod
-    def from_words(cls, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
+    def from_words(cls, words: Words, key: bytes, content: str, hosts: int = 3, bits: bool = False) -> "Shares":
         """Make fresh shares of the answer to the question with this content, for `hosts` hosts."""
-        return cls._split(words, key, content, os.urandom(NONCE_BYTES), hosts)
+        return cls._split(words, key, content, os.urandom(NONCE_BYTES), hosts, bits)
 
     @classmethod
-    def from_record(cls, record: Words, words: Words, key: bytes, content: str, hosts: int = 3) -> "Shares":
+    def from_record(
+        cls, record: Words, words: Words, key: bytes, content: str, hosts: int = 3, bits: bool = False
+    ) -> "Shares":
         """Return the recorded shares of words that were computed again; raise `AbortedRound` if they differ."""
-        shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts)
+        shares = cls._split(words, key, content, to_bytes(record)[:NONCE_BYTES], hosts, bits)
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise AbortedRound(
                 "the recomputed answer differs from the answer shared before: the machine, a library's version or the "
@@ -148,10 +154,10 @@ class Shares:
         return parts[place], parts[(place + 1) % 3]
 
     @classmethod
-    def _split(cls, words: Words, key: bytes, content: str, nonce: bytes, hosts: int) -> "Shares":
+    def _split(cls, words: Words, key: bytes, content: str, nonce: bytes, hosts: int, bits: bool) -> "Shares":
         def derived(purpose: bytes, about: bytes = b"") -> bytes:
             return hmac.digest(key, purpose + nonce + bytes.fromhex(content) + about, "sha256")
 
         seeds = tuple(derived(b"seed %d" % number) for number in range(hosts - 1))
-        last = last_share(words, seeds)
+        last = last_share(words, seeds, bits)
         return cls(seeds, last, np.frombuffer(nonce + derived(b"tag of", to_bytes(last)), dtype="<u8"))

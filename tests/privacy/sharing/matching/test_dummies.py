@@ -1,5 +1,6 @@
 """Dummies hide a count that moves by 1, and nobody knows how many are the same."""
 
+import itertools
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -31,7 +32,7 @@ def spent(law: CountLaw, epsilon: float) -> float:
     assert sum(chances) == 1
     with localcontext(prec=50):
         factor = Fraction(Decimal(epsilon).exp()) * (1 - Fraction(1, 10**45))  # from below: delta comes out larger
-    one = {k: chance for k, chance in enumerate(chances)}
+    one = dict(enumerate(chances))
     moved = {k + 1: chance for k, chance in enumerate(chances)}
     every = one.keys() | moved.keys()
 
@@ -115,7 +116,7 @@ def test_equal_keys_are_those_that_are_said_to_be_equal() -> None:
             for place in sorted(places):
                 parts.append(keys[place][starts[place] : starts[place] + SMALL.dummies])
                 starts[place] += SMALL.dummies
-            for one, other in zip(parts, parts[1:], strict=False):
+            for one, other in itertools.pairwise(parts):
                 np.testing.assert_array_equal((one == other).all(axis=1), equal.astype(bool))
         assert starts == [len(each) for each in keys]
         assert len(np.unique(np.concatenate(keys), axis=0)) == sum(

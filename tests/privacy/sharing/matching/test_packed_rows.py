@@ -12,10 +12,9 @@ from parley.privacy.sharing.matching.packed_rows import (
     batches,
     pack_rows,
     planes_of_values,
-    share_rows,
     table_shares,
 )
-from parley.privacy.sharing.ring import expand_seed
+from parley.privacy.sharing.ring import expand_seed, last_share
 
 
 @pytest.mark.parametrize(("columns", "digits"), [(1, 1), (3, 12), (3, 30), (0, 4), (20, 12)])
@@ -36,7 +35,7 @@ def test_shares_are_put_together_and_each_host_holds_two() -> None:
     rng = np.random.default_rng(2)
     packed = pack_rows(table(people(9, rng), 3, 12, rng))
     seeds = rng.bytes(32), rng.bytes(32)
-    last = share_rows(packed, seeds)
+    last = last_share(packed.reshape(-1), seeds, bits=True)
     shape, parts = TableShape(9, 3, 12, 0), (*seeds, last)
     held = [table_shares(shape, host, (parts[host], parts[(host + 1) % 3])) for host in range(3)]
     np.testing.assert_array_equal(held[0].first ^ held[1].first ^ held[2].first, packed)

@@ -151,7 +151,9 @@ def told_apart(host: int, mutate: Callable[[], None] = lambda: None) -> str | No
     made_up = [simulated_view(host, seed) for seed in range(RUNS)]
     mutate()
     real = [real_view(host, seed) for seed in range(RUNS)]
-    for number, pair in enumerate(zip(*(zip(*(v.messages for v in views), strict=True) for views in (real, made_up)), strict=True)):
+    for number, pair in enumerate(
+        zip(*(zip(*(v.messages for v in views), strict=True) for views in (real, made_up)), strict=True)
+    ):
         one, other = (bits(list(messages)) for messages in pair)
         if one.shape != other.shape:
             return f"size of message {number}"
@@ -210,9 +212,7 @@ def test_products_without_a_part_of_zero_are_told(monkeypatch: pytest.MonkeyPatc
 def test_an_order_that_a_host_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the shuffle by the two others, host 0 knows where each row stands."""
     honest = Party.shuffled
-    monkeypatch.setattr(
-        Party, "shuffled", lambda party, rows, pair: rows if pair == 1 else honest(party, rows, pair)
-    )
+    monkeypatch.setattr(Party, "shuffled", lambda party, rows, pair: rows if pair == 1 else honest(party, rows, pair))
     views = [real_view(0, seed) for seed in range(40)]
     places = Counter(tuple(sorted(matching_rows(view.tags)[0].tolist())) for view in views)
     assert len(places) <= LAW.dummies + 1  # a set of places for each number of equal dummies

@@ -1,6 +1,6 @@
 """AES-128 on shared blocks under a shared key. The linear steps need no message; an S-box takes 36 ANDs in 4 rounds.
 
-A byte is inverted in a tower of fields: x = a Y + b with a and b of four bits, each of them c Z + d with c and d of two.
+A byte is inverted in a tower of fields: x = a Y + b with a and b of four bits, each of them c Z + d, c and d of two.
 Y^2 = Y + nu and Z^2 = Z + 2 make (a Y + b)^-1 = (a Y + a + b)/D with D = a^2 nu + a b + b^2; likewise for Z. So a
 multiplication of two bits takes 3 ANDs, of four bits 9, and an inversion of eight bits three of those and 9 more.
 Squares and multiples are linear. `_basis` finds how AES's bytes are written in the tower.
@@ -183,7 +183,10 @@ def _linear(builder: Builder, x: Number, images: Sequence[int]) -> Number:
     made: Number = []
     for digit in range(len(x)):
         made.append(
-            _parity(builder, [wire for wire, image in zip(x, images, strict=True) if image >> digit & 1 and wire is not None])
+            _parity(
+                builder,
+                [wire for wire, image in zip(x, images, strict=True) if image >> digit & 1 and wire is not None],
+            )
         )
     return made
 

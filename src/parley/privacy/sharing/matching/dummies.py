@@ -9,11 +9,10 @@ person's rows are replaced by a newcomer's, at most `counts_moved` counts move, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -48,19 +47,19 @@ class CountLaw:
     @property
     def mean(self) -> float:
         """The mean of K."""
-        return sum(self.thresholds) / 2**WORD_BITS
+        return float(sum(self.thresholds) / 2**WORD_BITS)
 
     @property
     def variance(self) -> float:
         """The variance of K."""
         squares = sum((2 * k + 1) * threshold for k, threshold in enumerate(self.thresholds)) / 2**WORD_BITS
-        return squares - self.mean**2
+        return float(squares - self.mean**2)
 
     @property
     def chances(self) -> list[int]:
         """2^64 times the probability of 0, 1, ..., D."""
         ends = [1 << WORD_BITS, *self.thresholds, 0]
-        return [above - below for above, below in zip(ends, ends[1:], strict=False)]
+        return [above - below for above, below in pairwise(ends)]
 
     @property
     @with_sixty_digits
@@ -77,7 +76,7 @@ class CountLaw:
 @lru_cache(maxsize=64)
 def count_law(epsilon: float, delta: float) -> CountLaw:
     """Return the law with the fewest dummies that costs at most (epsilon, delta)."""
-    if not (0 < epsilon and 0 < delta < 1):
+    if not (epsilon > 0 and 0 < delta < 1):
         raise SettingError(f"matches: expected epsilon > 0 and delta between 0 and 1, got ({epsilon}, {delta})")
     low, high = 1, 1
     while _law(epsilon, high).delta > delta:
@@ -191,5 +190,3 @@ def _below() -> Circuit:
     builder = Builder(2 * WORD_BITS)
     drawn, missing = range(WORD_BITS)[::-1], range(WORD_BITS, 2 * WORD_BITS)[::-1]
     return builder.build([Output((carry(builder, drawn, missing),), flip=True)])
-
-

@@ -80,7 +80,9 @@ def count_common(tables: Sequence[Words]) -> Counter[frozenset[int]]:
     flags = np.repeat([1 << place for place in range(len(tables))], [len(keys) for keys in tables])
     _, who = np.unique(np.concatenate([_labels(keys) for keys in tables]), return_inverse=True)
     held = np.bincount(who, weights=flags).astype(np.int64)  # no table holds a key twice: the sums are sets
-    sets = {number: frozenset(place for place in range(len(tables)) if number >> place & 1) for number in set(held.tolist())}
+    sets = {
+        number: frozenset(place for place in range(len(tables)) if number >> place & 1) for number in set(held.tolist())
+    }
     return Counter({sets[number]: int((held == number).sum()) for number in sets if len(sets[number]) > 1})
 
 

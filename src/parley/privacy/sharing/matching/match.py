@@ -26,12 +26,12 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from parley.errors import ContradictionError, SettingError
+from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.matching.aes import encrypt
 from parley.privacy.sharing.matching.dummies import CountLaw, TableSet, draw_dummies
 from parley.privacy.sharing.matching.keyed_rows import KEY_WORDS, count_common, matching_rows, repeated_keys
-from parley.privacy.sharing.matching.packed_rows import TableShape
+from parley.privacy.sharing.matching.packed_rows import RefusedTableError, TableShape
 from parley.privacy.sharing.matching.row_values import require_small_rows, share_numbers, share_values
 from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
@@ -39,26 +39,36 @@ from parley.privacy.sharing.ring import Replicated
 GRAM_ROWS = 1 << 16  # rows of which 32-bit products are added at a time
 
 
-class RepeatedKeysError(ContradictionError):
-    """Table `table` holds a key twice. Nothing was opened but this."""
+class RepeatedKeysError(RefusedTableError):
+    """A table holds a key twice."""
 
     def __init__(self, table: int, rows: int) -> None:
-        self.table, self.rows = table, rows
+        self.rows = rows
         super().__init__(
-            f"table {table}: {rows} rows have a key that another row of the table has, so nothing was added up; its "
-            "owner must give each person one row"
+            table,
+            f"{rows} rows have a key that another row of the table has, so nothing was added up; its owner must give "
+            "each person one row",
         )
 
 
-class DifferentSharesError(ContradictionError):
-    """Two hosts got different shares of table `table`. Nothing was opened."""
+class DifferentSharesError(RefusedTableError):
+    """Two hosts got different shares of a table."""
 
     def __init__(self, table: int) -> None:
-        self.table = table
         super().__init__(
-            f"table {table}: two hosts hold different words of one share, so nothing was matched; its owner must send "
-            "its shares again"
+            table,
+            "two hosts hold different words of one share, so nothing was matched; its owner must send its shares again",
         )
+
+
+@dataclass(frozen=True)
+class MatchPlan:
+    """What hosts know of a match: each table's shape, the law of how many dummies are equal, and the grid steps of the
+    value 1."""
+
+    shapes: tuple[TableShape, ...]
+    law: CountLaw
+    unit: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +84,12 @@ class Matched:
     def rows(self) -> int:
         """Rows of the join, dummies included."""
         return len(self.values[0].first)
+
+
+def matched_moments(party: Party, tables: Sequence[Replicated], plan: MatchPlan) -> Replicated:
+    """Return shares of the moments over the people whom all tables hold (`keyed_rows.joined_moments`); all hosts call
+    it alike, with keys for this one match. A `RefusedTableError` names a table that stops it."""
+    return share_moments(party, match(party, tables, plan.shapes, plan.law), plan.unit)
 
 
 def match(party: Party, tables: Sequence[Replicated], shapes: Sequence[TableShape], law: CountLaw) -> Matched:

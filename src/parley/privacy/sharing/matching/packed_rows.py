@@ -1,14 +1,12 @@
 """Rows as bits in three exclusive-or shares: the key's two words, then the values' digits in two's complement, lowest
 first, one value after the other. So a value cannot lie outside its range, whatever an owner shares."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.errors import SettingError
+from parley.errors import ContradictionError, SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.circuits import WORD_LANES
 from parley.privacy.sharing.conversion import pack_bits, unpack_bits
@@ -44,6 +42,14 @@ class TableShape:
         return KEY_WORDS + -(-self.columns * (self.digits + 1) // WORD_LANES)
 
 
+class RefusedTableError(ContradictionError):
+    """Table `table` cannot be matched: `reason`. Nothing was opened but this."""
+
+    def __init__(self, table: int, reason: str) -> None:
+        self.table, self.reason = table, reason
+        super().__init__(f"table {table}: {reason}")
+
+
 def pack_rows(table: KeyedRows) -> Words:
     """Return the rows as words [n, width]."""
     n, columns = table.values.shape
@@ -72,15 +78,6 @@ def batches(rows: int, columns: int) -> list[slice]:
     """Return the rows in parts with few values; each but the last fills whole words of lanes."""
     step = max(1, BATCH_VALUES // max(columns, 1) // WORD_LANES) * WORD_LANES
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-
-
-def share_rows(packed: Words, seeds: Sequence[bytes]) -> Words:
-    """Return the last share [n, width] of packed rows, whose others are expanded from two seeds.
-
-    Formal guarantee: any two shares are uniform and independent of the rows. A seed is for one table ever.
-    """
-    shares = [expand_seed(seed, packed.size).reshape(packed.shape) for seed in seeds]
-    return reduce(np.bitwise_xor, shares, packed)
 
 
 def table_shares(shape: TableShape, host: int, parts: tuple[bytes | Words, bytes | Words]) -> Replicated:

@@ -9,22 +9,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from parley.errors import ContradictionError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.bounds import all_lanes, share_planes
 from parley.privacy.sharing.circuits import WORD_LANES, Builder, Circuit, Output, Wire, evaluate, two_rows
 from parley.privacy.sharing.conversion import MASK_PLANES, mask_wires, masked_inputs, unmask
-from parley.privacy.sharing.matching.packed_rows import TableShape, batches, planes_of_values
+from parley.privacy.sharing.matching.packed_rows import RefusedTableError, TableShape, batches, planes_of_values
 from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
 
 
-class LargeRowsError(ContradictionError):
-    """A row of table `table` exceeds its owner's clip. Nothing was opened but this."""
+class LargeRowsError(RefusedTableError):
+    """A row exceeds its owner's clip."""
 
     def __init__(self, table: int) -> None:
-        self.table = table
-        super().__init__(f"table {table}: a row exceeds the clip, so nothing was matched; its owner must clip its rows")
+        super().__init__(table, "a row exceeds the clip, so nothing was matched; its owner must clip its rows")
 
 
 def share_values(party: Party, rows: Replicated, shape: TableShape) -> Replicated:
