@@ -205,6 +205,7 @@ class Owner:
                 "have no noise; call `answer`"
             )
         key, hosts, fresh_shares = self.ledger.secret, agreement.setup.terms.noise.hosts, list[Shares]()
+        bits = stage.question.shares_bits
 
         def release() -> Callable[[], Floats]:
             words = self._sum(query, agreement, noise)
@@ -212,7 +213,7 @@ class Owner:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
             def draw() -> Floats:
-                fresh_shares[:] = [Shares.from_words(words, key, query.content, hosts)]
+                fresh_shares[:] = [Shares.from_words(words, key, query.content, hosts, bits)]
                 return fresh_shares[0].record.view(np.float64)
 
             return draw
@@ -224,7 +225,7 @@ class Owner:
             return Contribution(query.id, noise, record), account
         words = self._sum(query, agreement, noise)
         fresh = bool(fresh_shares) and np.array_equal(fresh_shares[0].record, record)
-        shares = fresh_shares[0] if fresh else Shares.from_record(record, words, key, query.content, hosts)
+        shares = fresh_shares[0] if fresh else Shares.from_record(record, words, key, query.content, hosts, bits)
         return Contribution(query.id, noise, words, shares), account
 
     def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
@@ -235,7 +236,7 @@ class Owner:
             stage, key = agreement.part.stage(query.round), self.ledger.secret
             # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
             seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
-            words = noise.encode(stage.question.bounded(query, agreement.tables, self._replicates, seed))
+            words = stage.question.shared_words(query, agreement.tables, self._replicates, seed, noise)
             self._encoded = query.content, words
         return words
 

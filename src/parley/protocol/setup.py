@@ -15,6 +15,7 @@ from parley.data.public_numbers import PublicNumbers, pinned_text, preparation_n
 from parley.durable import write_file
 from parley.errors import TermsError
 from parley.privacy.accounting import SharedLaw
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import Aggregation, aggregation_of
 from parley.protocol.aggregation.mean import own_series
 from parley.protocol.aggregation.one_noise import SharedLaws
@@ -61,8 +62,9 @@ class Setup(Context):
         numbers = preparation_numbers(self.preparation)
         for place, plan in enumerate(self.plans(first_owner)):
             sizes = {name: [size] for name, size in self.question(plan, first_owner).public_numbers.items()}
-            if self.terms.noise.summed:
-                sizes["grid"] = [float(self.law(place).recipe.exponent), self.law(place).units]
+            noise = self.part(first_owner).stages[place].series.mechanism
+            if isinstance(noise, SharedNoise):
+                sizes["grid"] = [float(noise.recipe.exponent), noise.units]
             numbers |= {f"{'score ' if place else ''}{name}": np.array(size) for name, size in sizes.items()}
         return PublicNumbers(numbers, preparation_names(self.preparation))
 

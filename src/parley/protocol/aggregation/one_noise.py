@@ -184,7 +184,12 @@ class Shared:
     def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
         """Yield an owner's stages, each with its part of the one noise that hosts draw."""
         for place, plan in enumerate(setup.plans(name)):
-            law, question = setup.law(place), setup.question(plan, name)
+            question = setup.question(plan, name)
+            own = question.shared_series(plan.epsilon, plan.delta)
+            if own is not None:
+                yield make_stage(question, plan.rounds, own)
+                continue
+            law = setup.law(place)
             noise = law.over(question.records, question.sensitivity)
             series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, setup.most_uses(plan), rate=question.rate)
             yield make_stage(question, plan.rounds, series)

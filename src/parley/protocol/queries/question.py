@@ -18,7 +18,9 @@ from parley.losses.local_update import LocalUpdate, local_update
 from parley.privacy.accounting import Series, in_pieces, make_series, mechanism_norm
 from parley.privacy.accounting.series import SERIES
 from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Noise, Norm
+from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.mechanisms.mechanism import require_bounded
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries.query import Query, check_parameter
 from parley.terms import Terms
 from parley.validate import Floats
@@ -183,6 +185,22 @@ class Question(ABC):
     def own_noise(self) -> Mechanism | None:
         """The question's own noise, covering the whole training budget; None: the terms' mechanism does."""
         return None
+
+    def shared_series(self, epsilon: Fraction, delta: Fraction) -> Series | None:
+        """Return the releases of its answers with its own noise of hosts; None: the terms' laws fix that noise."""
+        return None
+
+    @property
+    def shares_bits(self) -> bool:
+        """Whether owners share words bit by bit with hosts, who compute on them; else words that hosts add up."""
+        return False
+
+    def shared_words(
+        self, query: Query, tables: Tables, replicates: tuple[int, ...], seed: bytes, noise: SharedNoise
+    ) -> Words:
+        """Return what an owner shares with hosts for a checked query: its bounded answer as a sum in whole grid
+        units."""
+        return noise.encode(self.bounded(query, tables, replicates, seed))
 
     @property
     def public_numbers(self) -> dict[str, float]:
