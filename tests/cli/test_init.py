@@ -1,5 +1,6 @@
 """From two CSV files that nobody here has seen to a released model with a score, in a few commands."""
 
+import inspect
 import io
 import json
 import re
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.cli.init import init_command
 from parley.decisions.from_files.known_columns import Wishes
 from parley.decisions.from_files.terms_from_files import Draft, draft
 from parley.errors import DataError, SettingError
@@ -20,7 +22,7 @@ from parley.learning.outcome.verdict import LEAST_GAIN
 from parley.protocol.setup import resolve
 from parley.report.terminal import Terminal
 from parley.terms import write_terms
-from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.terms.catalogue import MODELS, THREE_HOST_SWITCHES, kinds_from_files
 from parley.workflows.draft import draft_to_learn_by, pinned_beside
 from parley.workflows.interview import typed_wishes
 from parley.workflows.person import Nobody
@@ -291,7 +293,7 @@ def test_four_hospitals_with_missing_cells_left_in(tmp_path):
 def test_people_are_asked_what_only_they_know(files, tmp_path):
     """Epsilon, delta, who is who, who hosts, whether cells are missing; here no plan is needed to see it."""
     options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml", "--force")
-    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\nn\n" + "\n" * 4  # no range of any column
+    answers = "0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\ny\nn\nn\n" + "\n" * 4  # no range of any column
     run = invoke("init", *tables(files), *options, input=answers)
     assert run.exit_code == 0, (run.output, run.exception)
     terms = parley.load_terms(tmp_path / "terms.toml")
@@ -299,6 +301,7 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
     assert terms.privacy.delta == 1e-7
     assert (terms.privacy.person, terms.privacy.records_per_person) == ("patient_id", 2)
     assert [host.name for host in terms.hosts] == ["north-clinic", "south", "notary"]
+    assert (terms.privacy.hosts_may_cheat, terms.privacy.check_answers) == (True, None)
     assert terms.model.missing == "refuse"
 
 
@@ -435,32 +438,68 @@ def test_mistakes_are_sentences(files, tmp_path, options, kind, match):
     assert not (tmp_path / "terms.toml").exists()
 
 
-def test_no_option_of_init_is_dropped(files, monkeypatch):
+NO_WISHES = {"files", "write", "uri", "query", "query_file", "order_by", "to", "ask_password", "anyway", "yes", "seed"}
+NO_WISHES |= {"as_json"}  # of init's parameters: what it reads itself
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options", "wished"),
+    [
+        ("north-clinic,south", ("--draw", "together"), {"draw": "together"}),
+        ("north-clinic,south,notary", ("--hosts-may-cheat",), {"hosts_may_cheat": True}),
+        ("north-clinic,south,notary", ("--check-answers",), {"check_answers": True}),
+    ],
+)
+def test_no_option_of_init_is_dropped(files, monkeypatch, hosts, options, wished):
     """What the command passes on is read as a wish, every key of it: two hosts that draw together once were not."""
-    read = set()
+    read, passed = set(), []
 
     class Recorded(dict):
         def __getitem__(self, key):
             read.add(key)
             return super().__getitem__(key)
 
-    def seen(every, write, person, typed, **options):
-        raise SettingError(f"{sorted(typed)} {typed_wishes(Recorded(typed)).draw}")
+    def seen(every, write, person, typed, **others):
+        passed.append((set(typed), typed_wishes(Recorded(typed))))
+        raise SettingError("seen")
 
     monkeypatch.setattr("parley.workflows.draft.draft_terms", seen)
     words = ("init", *tables(files), "--target", "outcome", "--write", files / "hosted.toml", "--yes")
-    asked = str(invoke(*words, "--hosts", "north-clinic,south", "--draw", "together").exception)
-    assert asked == f"{sorted(read)} together"
+    assert str(invoke(*words, "--hosts", hosts, *options).exception) == "seen"
+    ((keys, wishes),) = passed
+    assert keys == read == set(inspect.signature(init_command).parameters) - NO_WISHES
+    usual = {"draw": None, "hosts_may_cheat": False, "check_answers": False}
+    assert {key: getattr(wishes, key) for key in usual} == {**usual, **wished}
 
 
-def test_two_hosts_that_draw_together_are_written(files):
-    ranges = [word for column in ("age", "income") for word in ("--bounds", f"{column}=0,100000")]
-    words = ("init", *tables(files), "--target", "outcome", "--features", "age,income", "--positive", "yes", *ranges)
-    drawn = ("--hosts", "north-clinic,south", "--draw", "together", "--delta", 1e-6, "--columns", "lines")
-    made = invoke(*words, *drawn, "--write", files / "together.toml", "--yes")
+@pytest.mark.parametrize(
+    ("hosts", "options", "keys"),
+    [
+        ("north-clinic,south", ("--draw", "together"), {"draw": "together"}),
+        ("north-clinic,south,notary", ("--check-answers",), {"check_answers": True}),
+    ],
+)
+def test_what_hosts_do_is_written(files, hosts, options, keys):
+    words = (
+        "init",
+        *tables(files),
+        "--target",
+        "outcome",
+        "--public",
+        files / "public.csv",
+        "--features",
+        "age,income",
+    )
+    drawn = ("--hosts", hosts, *options, "--delta", 1e-6, "--columns", "lines")
+    made = invoke(*words, *drawn, "--write", files / "hosted.toml", "--yes")
     assert made.exit_code == 0, made.output
-    terms = parley.load_terms(files / "together.toml")
-    assert (terms.privacy.draw, terms.noise.paired) == ("together", True)
+    terms = parley.load_terms(files / "hosted.toml")
+    usual = {"draw": None, "hosts_may_cheat": None, "check_answers": None}
+    assert {key: getattr(terms.privacy, key) for key in usual} == {**usual, **keys}
+    assert terms.noise.paired == ("draw" in keys)
+    said = re.sub(r"\s+", " ", made.output)
+    for key, facts in THREE_HOST_SWITCHES.items():  # offered unless chosen, where there are three hosts
+        assert (f"privacy.{key}: {facts.cost}." in said) == (len(terms.hosts) == 3 and key not in keys)
 
 
 def test_next_steps_suit_an_agreement_of_which_one_table_is_here(files):

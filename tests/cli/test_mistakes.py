@@ -172,6 +172,8 @@ MISTAKES = {
     "one end of a range": ((*INIT, "--bounds", "age=0"), "COLUMN=LOW,HIGH"),
     "the ends of a range swapped": ((*PUBLIC, "--bounds", "age=90,0"), "age"),
     "one host": ((*PUBLIC, "--hosts", "north"), "three"),
+    "hosts that cannot check each other": ((*PUBLIC, "--hosts", "north,south", "--hosts-may-cheat"), "three names"),
+    "answers that nobody can check": ((*PUBLIC, "--check-answers"), "--check-answers: expected --hosts with three"),
     "one host twice": ((*PUBLIC, "--hosts", "north,south,north"), "north"),
     "an epsilon of nothing in the terms": (("train", "zero.toml"), "epsilon"),
     "a negative epsilon in the terms": (("train", "negative.toml"), "epsilon"),

@@ -142,6 +142,8 @@ def test_both_kinds_of_noise_are_compared_as_the_planner_judged_them():
         {**spent, "clip": 1.0, "relative_fitness": 0.1, "expected_cost": cost} for cost in (16736.0, 16720.0)
     )
     settled = {"owner_count": 3, "hosts": 0, "paired": False, "expected_cost": 9199.0}
-    said = " ".join(plan_beside({**settled, "best": own, "shared": {"best": shared, "expected_cost": 16720.0}}))
+    three = {"hosts": 3, "hosts_may_cheat": False, "check_answers": False}
+    plan = {**settled, "best": own, "shared": {"best": shared, "expected_cost": 16720.0, **three}}
+    said = " ".join(plan_beside(plan))
     assert "16736 with each owner's own noise, 16720 with shared noise" in said
     assert "9199" not in said

@@ -18,7 +18,7 @@ from parley.errors import SettingError
 from parley.report.words import interview as words
 from parley.studio.file_pages import init_command
 from parley.studio.interview_form import MAX_SHOWN_COLUMNS
-from parley.terms.catalogue import kinds_from_files
+from parley.terms.catalogue import THREE_HOST_SWITCHES, kinds_from_files
 
 SECRETS = ("93417", "blacksmith")  # cells of private tables
 
@@ -102,6 +102,17 @@ def test_columns_are_asked_for_without_a_look_at_private_cells(client, folder):
     assert kinds == ["numbers", "numbers", "names", "numbers", "names"]
 
 
+def test_what_three_hosts_may_also_do_is_offered_with_its_cost(client):
+    page = asked(client, *TABLES, ("check_answers", "on"))
+    boxes = {
+        key: f'name="{key}"{checked} aria' for key, checked in (("hosts_may_cheat", ""), ("check_answers", " checked"))
+    }
+    assert set(boxes) == set(THREE_HOST_SWITCHES)
+    for key, facts in THREE_HOST_SWITCHES.items():
+        assert boxes[key] in page
+        assert facts.cost in html.unescape(page)
+
+
 def test_dates_have_a_format_and_a_range_of_dates(folder):
     """What the terminal takes as --dates and --bounds is typed beside the column."""
     given = options(folder, *FORM, *said(("age", "2015-01-01", "2024-12-31", "%d/%m/%Y")))
@@ -138,6 +149,8 @@ def test_answers_are_the_options_that_one_would_type(folder):
         *("--hosts", "a,b,c", "--missing", "refuse", "--features", "age,job"),
         *("--bounds", "age=18,100", "--categories", "job=clerk,nurse", "--bounds", "pay=0,1e5"),
     ]
+    ticked = [("hosts", "a,b,c"), ("hosts_may_cheat", "on"), ("check_answers", "on")]
+    assert options(folder, *FORM, *ticked)[2:] == ["--hosts", "a,b,c", "--hosts-may-cheat", "--check-answers"]
     form = [*TABLES, ("target", "ill"), ("kind", "logistic-regression"), ("epsilon", "1"), ("write", "made")]
     told = options(folder, *form, *said(("ill", "", "", "no, yes"), features=("age", "job", "pay")))
     shown = ["--kind", "logistic-regression", "--features", "age,job,pay"]
@@ -171,6 +184,7 @@ def test_a_name_with_a_comma_stays_one_name(client, folder):
         ),
         (said(("age", "1_8", "100", "")), "age, low: expected a number"),
         (said(features=()), "at least one column to learn from"),
+        ([("check_answers", "on"), ("hosts", "a,b")], "hosts: enter the names of three hosts"),
         ([("kind", "anything")], "kind of target: expected one of"),
         ([("public", "north.csv")], "one of the owners'"),
         ([("public", "./north.csv")], "one of the owners'"),

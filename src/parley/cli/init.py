@@ -43,6 +43,12 @@ def init_command(
     draw: Annotated[
         str | None, typer.Option(metavar="together", help="With two --hosts: both draw one noise together.")
     ] = None,
+    hosts_may_cheat: Annotated[
+        bool, typer.Option("--hosts-may-cheat", help="With three --hosts: they verify draws; one may do anything.")
+    ] = False,
+    check_answers: Annotated[
+        bool, typer.Option("--check-answers", help="With three --hosts: they leave out answers beyond their bounds.")
+    ] = False,
     person: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that identifies people, if people have several rows.")
     ] = None,
@@ -157,6 +163,8 @@ def init_command(
         "delta": delta,
         "hosts": hosts,
         "draw": draw,
+        "hosts_may_cheat": hosts_may_cheat,
+        "check_answers": check_answers,
         "person": person,
         "records_per_person": records_per_person,
         "kind": kind,

@@ -12,8 +12,9 @@ from typing import Any
 from parley.errors import DataError, SettingError
 from parley.report.words import interview as words
 from parley.studio.pages import TABLES, Studio, decimal, whole
-from parley.terms.catalogue import MODELS
+from parley.terms.catalogue import MODELS, NOISES, THREE_HOST_SWITCHES
 from parley.terms.keys import date_pattern
+from parley.terms.sections import SHARED_NOISE
 
 FormFields = Sequence[tuple[str, str]]  # a form's fields
 MAX_SHOWN_COLUMNS = 200  # that are shown
@@ -157,6 +158,7 @@ def interview_fields(studio: Studio, given: FormFields) -> dict[str, Any]:
         "hidden": len(columns) - len(rows),
         "predicts": predicts,
         "kinds": words.kinds_in_words(),
+        "switches": THREE_HOST_SWITCHES,
         "words": words,
     }
 
@@ -181,7 +183,15 @@ def init_options(studio: Studio, given: FormFields) -> list[str]:
     for key in ("hosts", "missing", *more):
         value = form.get(key, "").strip()
         options += [f"--{key}", value] if value else []
-    return [*options, *_column_options(studio, given, predicts)]
+    return [*options, *_host_switches(form), *_column_options(studio, given, predicts)]
+
+
+def _host_switches(form: Mapping[str, str]) -> list[str]:
+    """Return the options for what three hosts may also do."""
+    ticked = [key for key in THREE_HOST_SWITCHES if form.get(key) == "on"]
+    if ticked and len(words.listed(form.get("hosts"), "hosts")) != NOISES[SHARED_NOISE].hosts:
+        raise SettingError("hosts: enter the names of three hosts, or clear the boxes below the field “Hosts”")
+    return [f"--{key.replace('_', '-')}" for key in ticked]
 
 
 def _column_options(studio: Studio, given: FormFields, predicts: str) -> list[str]:

@@ -90,6 +90,15 @@ class NoiseFacts:
     approximate: bool = False
 
 
+@dataclass(frozen=True)
+class SwitchFacts:
+    """A key of `[privacy]` that is true or missing and needs three hosts: what it `does`, and its measured `cost`
+    (benchmarks/RESULTS.md, sharing.py). The noise is the same."""
+
+    does: str
+    cost: str
+
+
 NOISES = {
     "each-owner": NoiseFacts(),  # every owner adds its own
     # once, by three hosts of whom none knows it
@@ -97,6 +106,17 @@ NOISES = {
 }
 TWO_HOSTS = replace(NOISES["shared"], hosts=2, draws=2)  # each adds a whole noise of its own
 PAIRED_HOSTS = replace(NOISES["shared"], hosts=2, paired=True)  # they draw one together: privacy.draw = "together"
+THREE_HOST_SWITCHES = {
+    "hosts_may_cheat": SwitchFacts(
+        "the hosts verify each other's draws, so that one of them may do anything",
+        "a draw sends 10 times the bytes and takes up to 8 times as long",
+    ),
+    "check_answers": SwitchFacts(
+        "the hosts leave out owners whose answers exceed their bounds",
+        "each host sends at least 60 more messages per round, and about 200 bytes per number of each owner (2,000 with "
+        "both keys)",
+    ),
+}
 UNNAMED_HOSTS = ("host-1", "host-2", "host-3")  # placeholders for who would have to be found
 HOST_DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
 

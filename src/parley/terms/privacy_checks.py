@@ -7,11 +7,10 @@ They are checked by question, not by algorithm, so an algorithm that a program a
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from parley.terms.catalogue import ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, THREE_HOST_SWITCHES
 from parley.terms.sections import (
     OWNER_UNIT,
     SHARED_NOISE,
-    THREE_HOST_SWITCHES,
     CheckableTerms,
     held_out_records,
     training_records,

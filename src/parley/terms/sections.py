@@ -13,6 +13,7 @@ from parley.terms.catalogue import (
     MODELS,
     PREDICTION,
     TASKS,
+    THREE_HOST_SWITCHES,
     NoiseFacts,
 )
 from parley.terms.keys import (
@@ -42,7 +43,6 @@ Fingerprint = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
 EACH_OWNERS_NOISE: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
-THREE_HOST_SWITCHES = ("hosts_may_cheat", "check_answers")  # keys of [privacy] that need three hosts
 # for `Terms.changed`, with hosts=(): each owner's own noise, without what only hosts can do
 OWN_NOISE: dict[str, str | None] = {"noise": EACH_OWNERS_NOISE, "draw": None, **dict.fromkeys(THREE_HOST_SWITCHES)}
 SHARED_NOISE: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it

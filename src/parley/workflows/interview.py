@@ -20,12 +20,13 @@ from parley.decisions.from_files.terms_from_files import usual_delta
 from parley.errors import SettingError
 from parley.report.words import interview as said
 from parley.terms import Terms
-from parley.terms.catalogue import MODELS, kinds_from_files
+from parley.terms.catalogue import MODELS, NOISES, THREE_HOST_SWITCHES, kinds_from_files
+from parley.terms.sections import SHARED_NOISE
 from parley.workflows.person import Person
 
 UNPARSED_OPTIONS = (  # options that are wishes as they are
     *("target", "public", "kind", "exposure", "event", "positive", "holdout", "score_epsilon", "title", "person"),
-    *("records_per_person", "delta", "draw"),
+    *("records_per_person", "delta", "draw", *THREE_HOST_SWITCHES),
 )
 ALWAYS_ASKED_OPTIONS = ("epsilon", "delta", "person", "hosts", "missing")  # of everybody who has not said it
 
@@ -71,6 +72,8 @@ def asked_wishes(files: Sequence[Path], wishes: Wishes, unsaid: Collection[str],
         answers |= {"person": column, "records_per_person": rows}
     if "hosts" in unsaid:
         answers["hosts"] = said.listed(person.ask(said.HOSTS, ""))
+        if len(answers["hosts"]) == NOISES[SHARED_NOISE].hosts:
+            answers |= {key: person.confirm(question) for key, question in said.THREE_HOSTS.items()}
     if "missing" in unsaid:
         answers["missing"] = "fill" if person.confirm(said.MISSING, True) else "refuse"
     wishes = replace(wishes, **answers)

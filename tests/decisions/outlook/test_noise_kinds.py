@@ -14,10 +14,11 @@ from parley.decisions.outlook.coalition import CoalitionCost
 from parley.decisions.outlook.forecast import forecast
 from parley.decisions.outlook.remedies import compare_noise
 from parley.decisions.planning.noise_terms import each_owner_terms, shared_terms
+from parley.decisions.planning.planner import plan
 from parley.protocol.aggregation import DistributedNoise, OneNoise
 from parley.protocol.setup import resolve
 from parley.report.words.noise import plan_beside
-from parley.terms.catalogue import UNNAMED_HOSTS
+from parley.terms.catalogue import THREE_HOST_SWITCHES, UNNAMED_HOSTS
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -136,8 +137,21 @@ def test_two_hosts_are_forecast_alike_from_whichever_terms():
     assert 'With privacy.draw = "together", two hosts draw one noise' in said
     assert "the variance is 1.5 times that of two hosts" in plan_beside(planned | {"owner_count": 3})[0]
     for count in (2, 3):
-        assert plan_beside(planned | {"owner_count": count, "hosts": 3}) == []
         assert plan_beside(planned | {"owner_count": count, "paired": True}) == []
+
+
+def test_a_plan_with_three_hosts_names_the_keys_that_its_terms_do_not_use():
+    """What they cost is said once; the planner's choice keeps the terms' keys, and never sets one."""
+    three = shared_terms(make_terms(300, 400, 500, epsilon=2.0, **WAY, **QUIET))
+    for keys in ((), ("hosts_may_cheat",), ("hosts_may_cheat", "check_answers")):
+        terms = three.changed(privacy=dict.fromkeys(keys, True))
+        made = plan(terms, PILOT)
+        chosen = {key for key in THREE_HOST_SWITCHES if getattr(made.terms.privacy, key)}
+        assert chosen == {*keys}
+        said = plan_beside(made.to_json())
+        assert len(said) == (len(keys) < 2)
+        for key, facts in THREE_HOST_SWITCHES.items():
+            assert any(f"privacy.{key}: {facts.cost}" in line for line in said) == (key not in keys)
 
 
 def test_unequal_budgets_are_where_one_noise_loses():

@@ -84,6 +84,8 @@ def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
         "owner_count",
         "hosts",
         "paired",
+        "hosts_may_cheat",
+        "check_answers",
     }
     assert content["choices"][0]["label"] == "as written"
     assert all(math.isfinite(choice["relative_fitness"]) for choice in content["choices"])

@@ -67,6 +67,8 @@ class Wishes:
     records_per_person: int = 1
     hosts: tuple[str, ...] = ()
     draw: str | None = None  # "together": two hosts draw one noise
+    hosts_may_cheat: bool = False  # three hosts verify each other
+    check_answers: bool = False  # three hosts check that answers keep their bounds
     holdout: float = 0.2
     score_epsilon: float | None = None
     columns: Wanted = "best"

@@ -46,7 +46,8 @@ from parley.numerals import number
 from parley.privacy.accounting import mechanism_norm
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.catalogue import MODELS, PREDICTION
+from parley.terms.catalogue import MODELS, NOISES, PREDICTION, THREE_HOST_SWITCHES
+from parley.terms.sections import SHARED_NOISE
 from parley.validate import LARGEST, printable
 
 NO_SAMPLE_NOTE = (
@@ -134,6 +135,9 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
         )
     if wishes.draw is not None and (wishes.draw != "together" or len(wishes.hosts) != 2):
         raise SettingError(f"--draw {wishes.draw}: expected together, and --hosts with two names")
+    for key in THREE_HOST_SWITCHES:
+        if getattr(wishes, key) and len(wishes.hosts) != NOISES[SHARED_NOISE].hosts:
+            raise SettingError(f"--{key.replace('_', '-')}: expected --hosts with three names")
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
     known = KnownColumns.from_headers(files, headers, wishes)
     kind, positive = known.task()
@@ -235,8 +239,8 @@ def draft_terms(files: Sequence[str | Path], target: str, seed: int = 0, **wishe
         The seed of the planner's runs on public rows.
     wishes
         Options of `parley init` by name: `public`, `epsilon`, `delta`, `kind`, `features`, `bounds`, `categories`,
-        `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `draw`, `holdout`, `score_epsilon`,
-        `columns`, `exposure`, `event`, `periods`, `title`.
+        `dates`, `owners`, `positive`, `person`, `records_per_person`, `hosts`, `draw`, `hosts_may_cheat`,
+        `check_answers`, `holdout`, `score_epsilon`, `columns`, `exposure`, `event`, `periods`, `title`.
 
     Returns
     -------
@@ -323,4 +327,5 @@ def _privacy(wishes: Wishes, delta: float, scales: bool, clips: bool) -> dict[st
     content |= {} if wishes.score_epsilon is None else {"score_epsilon": wishes.score_epsilon}
     content |= {"scale_epsilon": float(f"{SCALE_SHARE * wishes.epsilon:.6g}")} if scales else {}
     content |= {} if wishes.draw is None else {"draw": wishes.draw}
+    content |= {key: True for key in THREE_HOST_SWITCHES if getattr(wishes, key)}
     return content | ({"noise": "shared"} if wishes.hosts else {})

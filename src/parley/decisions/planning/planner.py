@@ -42,6 +42,7 @@ from parley.errors import SettingError, StalePinsError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.terms import Terms
+from parley.terms.catalogue import THREE_HOST_SWITCHES
 from parley.terms.sections import OWNER_UNIT
 from parley.validate import whole
 
@@ -130,6 +131,7 @@ class Proposal:
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
         kind |= {"owner_count": len(self.terms.owners)}
         kind |= {"hosts": self.terms.noise.hosts, "paired": self.terms.noise.paired}
+        kind |= {key: bool(getattr(self.terms.privacy, key)) for key in THREE_HOST_SWITCHES}
         return {
             **content,
             **kind,

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 
 from parley.errors import SettingError
-from parley.terms.catalogue import kinds_from_files
+from parley.terms.catalogue import THREE_HOST_SWITCHES, kinds_from_files
 
 EPSILON = "ε of every owner: how much all answers may reveal about a person (0.1 strict, 1 usual, 5 loose)"
 DELTA = "δ: the allowance for improbable outcomes that reveal more than ε (Gaussian noise needs a δ above 0)"
@@ -15,6 +15,10 @@ HOSTS = (
     "Three hosts can draw shared noise, which no host knows, so the model has less noise. Names of the three hosts, "
     "such as A,B,C (empty: each owner draws its own noise)"
 )
+THREE_HOSTS = {  # what three hosts may also do, by the key of the terms
+    key: f"Should {facts.does}? The noise stays the same, but {facts.cost}"
+    for key, facts in THREE_HOST_SWITCHES.items()
+}
 MISSING = (
     "Can the table have missing cells? If yes, Parley marks the missing cells of each feature in a second column and "
     "adds more noise. If no, Parley refuses tables with missing cells"

@@ -6,7 +6,8 @@ from typing import Any
 from parley.numerals import counted, number
 from parley.report.words.forecast import shows_cost
 from parley.terms import Terms
-from parley.terms.catalogue import UNNAMED_HOSTS
+from parley.terms.catalogue import NOISES, THREE_HOST_SWITCHES, UNNAMED_HOSTS
+from parley.terms.sections import SHARED_NOISE
 
 TITLE = "Forecasts for the same terms, rounds and clip with each kind of noise"
 SAME_FITNESS_TOLERANCE = 0.01  # relative fitnesses that differ by less are the same
@@ -81,12 +82,12 @@ def _gaining(kind: Mapping[str, Any]) -> int:
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     """Compare the plan with hosts to the plan without, both as the planner judged them, and say what two hosts would be
-    worth unless the terms have three, or two that draw together."""
+    worth unless the terms have three, or two that draw together. With three hosts, name the keys not yet in use."""
     settled = plan["owner_count"] < 2 or plan["hosts"] == 3 or plan["paired"]
     two = [] if settled else [two_hosts(plan["owner_count"])]
     shared = plan["shared"]
     if shared is None:
-        return two if plan["hosts"] else []
+        return [*two, *unused_keys(plan)] if plan["hosts"] else []
     best = shared["best"]
     if best is None:
         return ["Parley chose no plan with shared noise, because Parley could not evaluate any plan with shared noise."]
@@ -104,7 +105,17 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
             else []
         ),
         *two,
+        *unused_keys(shared),
     ]  # fmt: skip
+
+
+def unused_keys(plan: Mapping[str, Any]) -> list[str]:
+    """Say what three hosts could also do, at which cost; the planner chooses none of it."""
+    if plan["hosts"] != NOISES[SHARED_NOISE].hosts:
+        return []
+    unused = {key: facts for key, facts in THREE_HOST_SWITCHES.items() if not plan[key]}
+    costs = (f"privacy.{key}: {facts.cost}." for key, facts in unused.items())
+    return [" ".join(["With three hosts, optional keys leave the noise as it is.", *costs])] if unused else []
 
 
 def two_hosts(owners: int) -> str:

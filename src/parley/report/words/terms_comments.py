@@ -147,7 +147,8 @@ def with_hosts(made: Draft) -> list[str]:
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
     return [
         f"Shared noise is expected to give a better model. The same command with --hosts {names} writes terms with "
-        "shared noise. Any three hosts are suitable if no two of them would collude."
+        "shared noise. Any three hosts are suitable if no two of them would collude. --hosts-may-cheat and "
+        "--check-answers add the optional keys."
     ]
 
 
