@@ -1,12 +1,10 @@
 """The noise has the recipe's law, and no host can tell."""
 
 import dataclasses
-from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from noise_laws import law_of, p_value
 from three_hosts import all_three, joined, make_keys, numbers_of, parties, planes_drawn, with_all_keys
 
 from parley.errors import ExchangeError, SettingError
@@ -24,44 +22,10 @@ def opened(recipe: TabledRecipe, size: int, seed: object) -> np.ndarray:
     return joined(all_three(make_keys(seed), lambda host: draw(host, recipe, size)), xor=False).view(np.int64)
 
 
-@lru_cache
-def laplace_law() -> tuple[int, np.ndarray]:
-    """The smallest number and the probabilities from there on, in closed form."""
-    q = np.exp(-1 / 8)
-    return -400, (1 - q) / (1 + q) * q ** np.abs(np.arange(-400, 401))
-
-
-@lru_cache
-def gaussian_law() -> tuple[int, np.ndarray]:
-    """A discrete Gaussian of deviation 10 in steps of 8, and 14 uniform numbers below 8, less their mean."""
-    y = np.arange(-120, 121)
-    top = np.exp(-(y**2) / 200)
-    law = np.zeros(8 * 240 + 1)
-    law[::8] = top / top.sum()
-    for _ in range(14):
-        law = np.convolve(law, np.full(8, 1 / 8))
-    return -8 * 120 - 49, law
-
-
-def p_value(drawn: np.ndarray, law: tuple[int, np.ndarray]) -> float:
-    """Of Pearson's chi-square, cells of less than 25 expected draws taken together at either end."""
-    start, law_p = law
-    if drawn.min() < start or drawn.max() >= start + law_p.size:
-        return 0.0
-    expected = law_p * drawn.size
-    kept = np.flatnonzero(expected >= 25)
-    counts = np.bincount(drawn - start, minlength=law_p.size)
-    cells = [slice(0, kept[0]), *(slice(k, k + 1) for k in range(kept[0], kept[-1] + 1)), slice(kept[-1] + 1, None)]
-    seen, due = (np.array([a[c].sum() for c in cells], dtype=float) for a in (counts, expected))
-    return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(cells) - 1))
-
-
-@pytest.mark.parametrize(
-    ("recipe", "law"), [(LAPLACE, laplace_law), (GAUSSIAN, gaussian_law)], ids=["laplace", "gaussian"]
-)
-def test_law_of_a_million_numbers_in_the_clear(recipe: TabledRecipe, law: Callable[[], tuple[int, np.ndarray]]) -> None:
+@pytest.mark.parametrize("recipe", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
+def test_law_of_a_million_numbers_in_the_clear(recipe: TabledRecipe) -> None:
     drawn = in_the_clear(recipe, 10**6)
-    assert p_value(drawn, law()) > 0.001
+    assert p_value(drawn, *law_of(recipe)) > 0.001
     assert abs(np.mean(drawn.astype(float) ** 2) / recipe.recipe.variance - 1) < 6 * np.sqrt(5 / drawn.size)
 
 
@@ -105,10 +69,8 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_wrong_recipes_are_told(name: str) -> None:
     mutant = MUTANTS[name]
-    assert (
-        p_value(opened(mutant, 30_000, "law"), laplace_law() if mutant.recipe.law == Law.LAPLACE else gaussian_law())
-        < 1e-6
-    )
+    right = LAPLACE if mutant.recipe.law == Law.LAPLACE else GAUSSIAN
+    assert p_value(opened(mutant, 30_000, "law"), *law_of(right)) < 1e-6
 
 
 def test_a_number_without_sign_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +81,7 @@ def test_a_number_without_sign_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0
 
     monkeypatch.setattr(secret_noise, "_add_signed", plain)
-    assert p_value(opened(GAUSSIAN, 20_000, "law"), gaussian_law()) < 1e-6
+    assert p_value(opened(GAUSSIAN, 20_000, "law"), *law_of(GAUSSIAN)) < 1e-6
     make_noise_plan.cache_clear()
 
 

@@ -174,7 +174,7 @@ def permutation(seed: bytes, size: int) -> Integers:
     stream = Keystream(seed)
     while True:
         words = stream.words(size)
-        order = np.argsort(words, kind="stable")
+        order = np.argsort(words)
         ranked = words[order]
         if not np.any(ranked[1:] == ranked[:-1]):
             return np.asarray(order)
