@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from three_hosts import make_keys, parties
+from three_hosts import make_keys, parties, split
 
 from parley.errors import ExchangeError, GuaranteeError, SettingError, Unavailable
 from parley.privacy.mechanisms.tabled_recipe import tabled_recipe
@@ -70,6 +70,9 @@ def test_no_word_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, _ = parties(make_keys("twice"))
     for recipe in (tabled_recipe("laplace", 5), tabled_recipe("gaussian", 5), tabled_recipe("laplace", 5)):
         run_in_threads(*[lambda h=h, r=recipe: draw(h, r, 300) for h in hosts])
+    rows = split(np.arange(900, dtype=np.uint64).reshape(300, 3), np.random.default_rng(1), xor=True)
+    for pair in range(3):
+        run_in_threads(*[lambda h=h, p=pair: h.shuffled(rows[h.index], p) for h in hosts])
     for host in hosts:
         for which in (0, 1):
             words = np.concatenate([w for (j, _), s in host._streams.items() if j == which for w in given[id(s)]])

@@ -154,7 +154,7 @@ class Shares:
         return parts[place], parts[(place + 1) % 3]
 
     @classmethod
-    def _split(cls, words: Words, key: bytes, content: str, nonce: bytes, hosts: int, bits: bool) -> "Shares":
+    def _split(cls, words: Words, key: bytes, content: str, nonce: bytes, hosts: int, bits: bool = False) -> "Shares":
         def derived(purpose: bytes, about: bytes = b"") -> bytes:
             return hmac.digest(key, purpose + nonce + bytes.fromhex(content) + about, "sha256")
 
