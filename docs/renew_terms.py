@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from parley.terms import Host, Learning, Model, OwnerTerms, Privacy
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS
+from parley.terms.join import Join
 from parley.terms.keys import Section
 from parley.terms.model import section_of
 from parley.terms.sections import Aggregation, privacy_section
@@ -25,6 +26,7 @@ SECTIONS: dict[str, type[Section]] = {
     "learning": Learning,
     "privacy": Privacy,
     "aggregation": Aggregation,
+    "join": Join,
     "owners": OwnerTerms,
     "hosts": Host,
 }

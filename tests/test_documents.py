@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bank_and_shop import people as joined_people
+from bank_and_shop import tables as joined_tables
 from blocks import SHELLS, blocks, in_python, in_shell, lines, understood
 from measured import measured_gains
 from newcomer import typed
@@ -65,6 +67,11 @@ SMALLER: dict[str, list[tuple[str, str]]] = {
         ),
         ("--report", "--force --report"),  # so few rows that nobody is expected to gain
         ("20_000", "2_000"),
+        ("--replicates 20", "--replicates 2"),
+    ],
+    "joined_tables.md": [
+        ("records = 20000", "records = 250"),
+        ("records = 18000", "records = 250"),
         ("--replicates 20", "--replicates 2"),
     ],
     "index.md": [("--write", "--yes --columns lines --write")],
@@ -300,6 +307,16 @@ def of_identification():
     return {"states": states, "inputs": inputs}
 
 
+def of_joined_tables():
+    """Tables of a bank and a shop, and one with all columns."""
+    everybody = joined_people(300)
+    bank, shop = joined_tables(everybody, 50, 50)
+    bank.to_csv("bank.csv", index=False)
+    shop.to_csv("shop.csv", index=False)
+    everybody[:9].to_csv("new.csv", index=False)
+    return {}
+
+
 def of_networks():
     torch = pytest.importorskip("torch", reason="networks need the extra parley-dp[torch]")
     rng = np.random.default_rng(1)
@@ -379,6 +396,7 @@ PREPARED = {
     "from_files.md": of_from_files,
     "identification.md": of_identification,
     "index.md": of_index,
+    "joined_tables.md": of_joined_tables,
     "networks.md": of_networks,
     "owner.md": of_roles,
     "ratings.md": of_ratings,

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from bank_and_shop import joined_terms
 from every_kind import AUDITED, registered_kinds
 from mutants import half_the_noise
 from samples import make_terms, regression_table
@@ -16,8 +17,10 @@ from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.trial import StageQuestions
 from parley.audit.runs import LEAST_RUNS, audit_owner
+from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.setup import resolve
+from parley.protocol.task import task_of
 from parley.report.words.audit import learned, owner_rows
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, NOISES, RESPONSE_MECHANISMS, TASKS
 from parley.workflows.audit import agreements_in
@@ -32,8 +35,20 @@ HALVED = {
 }
 
 
+SIMULATED_ONLY = {"joined": joined_terms()}  # tasks that no audit covers, because they cannot release anything
+
+
 def here(task):
-    return task != "networks" or TORCH
+    return task not in SIMULATED_ONLY and (task != "networks" or TORCH)
+
+
+@pytest.mark.parametrize("task", SIMULATED_ONLY)
+def test_what_no_audit_covers_cannot_be_released(task):
+    terms = SIMULATED_ONLY[task]
+    assert terms.task == task
+    assert task_of(terms).unreleased(terms) is not None
+    with pytest.raises(TermsError, match="can only simulate such terms"):
+        resolve(terms)
 
 
 def test_every_kind_of_the_catalogue_is_audited():

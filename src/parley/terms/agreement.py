@@ -18,6 +18,7 @@ from parley.durable import resolved_against
 from parley.errors import GuaranteeError, TermsError
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS, PREDICTION, TASKS, NoiseFacts, noise_facts
 from parley.terms.error_sentences import explained
+from parley.terms.join import Join, check_join
 from parley.terms.keys import Section, find_by_name, quoted_choices
 from parley.terms.model import Model, prepares_otherwise, read_model, section_of
 from parley.terms.participation import (
@@ -93,6 +94,7 @@ class Terms(Section):
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
     hosts: tuple[Host, ...] = ()
     aggregation: Annotated[Aggregation | None, BeforeValidator(unless_plain)] = None  # None: the plain mean
+    join: Join | None = None  # None: owners have the same columns
 
     @model_validator(mode="before")
     @classmethod
@@ -127,6 +129,7 @@ class Terms(Section):
         require_own_algorithm(self.model.kind, self.task)
         check_study_noise(self)
         self._can_draw()
+        check_join(self)
         self.model.check_terms(self)
         check_answers(self)
         for owner in self.owners:
@@ -226,11 +229,12 @@ class Terms(Section):
         only: Collection[str] | None = None,
         hosts: Collection[str] | None = None,
         aggregation: Mapping[str, Any] | None = None,
+        join: Mapping[str, Any] | None = None,
     ) -> "Terms":
         """Return these terms with some keys changed, checked like any others (`TermsError`).
 
         `hosts` are the names of all hosts (existing ones keep their keys); `everyone` changes all owners, `owners` some
-        by name; `only` keeps these owners. `aggregation` replaces its whole section.
+        by name; `only` keeps these owners. `aggregation` replaces its whole section; `join` changes keys of its own.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -246,6 +250,7 @@ class Terms(Section):
         named = self.hosts if hosts is None else tuple(keys.get(name, {"name": name}) for name in hosts)
         content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
         content["aggregation"] = self.aggregation if aggregation is None else dict(aggregation)
+        content["join"] = self.join if join is None or self.join is None else {**self.join.model_dump(), **join}
         for name, update in sections.items():
             section = getattr(self, name)
             content[name] = section if update is None else {**section.model_dump(), **keys_reset_by(update), **update}

@@ -160,6 +160,7 @@ TASKS = {
     ),
     "counts": TaskFacts("parley.tasks.statistics.counts.task", "histogram", "counts"),
     "reservoir": TaskFacts("parley.tasks.dynamics.reservoir.task", "echo-state", "read-out"),
+    "joined": TaskFacts("parley.tasks.joined.task", algorithm="joined-moments"),
 }
 
 _PLANT = ModelFacts("number", task="dynamics", section="parley.tasks.dynamics.terms:PlantModel", local_updates=False)
@@ -249,6 +250,7 @@ ALGORITHMS = {
     "correlated-sgd": AlgorithmFacts("parley.tasks.networks.correlated_terms", task="networks"),
     "counts": AlgorithmFacts("parley.tasks.statistics.counts.terms", task="counts"),
     "read-out": AlgorithmFacts("parley.tasks.dynamics.reservoir.terms", task="reservoir"),
+    "joined-moments": AlgorithmFacts("parley.tasks.joined.terms", task="joined"),
 }
 
 MECHANISMS = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parley.terms.catalogue import ALL_MECHANISMS, MODELS
+from parley.terms.join import Join
 from parley.terms.keys import NUMBER_RANGE_TEXT, Section, find_by_name, quoted_choices
 from parley.terms.model import Model, kinds_with, section_of
 from parley.terms.sections import (
@@ -29,6 +30,7 @@ _SECTION_CLASSES: dict[str, type[Section]] = {
     "owners": OwnerTerms,
     "hosts": Host,
     "aggregation": Aggregation,
+    "join": Join,
     "privacy_cost": PrivacyCost,
 }
 

@@ -84,6 +84,11 @@ KEY_NOTES: Mapping[str, str] = {
     "aggregation.byzantine": "how many owners may lie",
     "aggregation.spread": "largest distance between honest owners' answers without noise; owners beyond this distance "
     "are named",
+    "join.key": "the column that identifies a person in every owner's table",
+    "join.epsilon": "part of every epsilon for the number of matches that hosts see",
+    "join.delta": "part of delta for the number of matches that hosts see",
+    "owners.columns": "columns of this owner's own table; exactly one owner has the target",
+    "owners.clip": "largest norm of this owner's part of a row, in units of the columns' bounds",
     "owners.records": "number of rows in the table; public and checked",
     "owners.epsilon": "most that all answers together may reveal about a person; smaller is more private",
     "owners.answers": "most answers that this owner gives; the noise is calibrated for exactly this number",
@@ -126,7 +131,7 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
                 part[key] = store_address(part[key]) or os.path.relpath(part[key], folder)
     lines = [*(f"# {text}".rstrip() for text in head), *([""] if head else [])]
     lines += [f"{key} = {_value(value)}" for key, value in content.items() if isinstance(value, str) and value]
-    for name in ("model", "learning", "privacy", "aggregation"):
+    for name in ("model", "learning", "privacy", "aggregation", "join"):
         if name in content:
             lines += [
                 "",

@@ -171,7 +171,7 @@ def check_hosts(terms: CheckableTerms) -> None:
 # Answers that are a sum of bounded shares of records over a public number, or a walk along such sums: a record that is
 # held out adds 0.
 SUM_QUESTIONS = {"gradient", "minibatch", "statistics", "leaf-sums", "network-gradient", "mixed-network-gradient"}
-SUM_QUESTIONS |= {"update", "corrected", "network-update", "corrected-network-update"}
+SUM_QUESTIONS |= {"joined-moments", "update", "corrected", "network-update", "corrected-network-update"}
 
 
 def check_batches(terms: CheckableTerms) -> None:
@@ -361,7 +361,7 @@ def check_held_out_people(terms: CheckableTerms) -> None:
     """Refuse (ValueError) held-out people without a person column, or without a proved sensitivity."""
     if terms.model.holdout_by is None:
         return
-    if terms.privacy.person is None:
+    if terms.privacy.person is None and terms.join is None:  # a join's key names people, too
         raise ValueError("model.holdout_by|needs privacy.person, the column that identifies people")
     if terms.learning.rules.asks not in SUM_QUESTIONS:
         raise ValueError(

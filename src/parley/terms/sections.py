@@ -1,7 +1,7 @@
 """The sections of the terms beside `[model]`: every key with its type and range, and checks within a section."""
 
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -31,6 +31,9 @@ from parley.terms.keys import (
 from parley.terms.model import Model
 from parley.terms.rules import AlgorithmRules, algorithm_rules, named_algorithm, require_read
 from parley.terms.topology import Edges, read_topology
+
+if TYPE_CHECKING:
+    from parley.terms.join import Join
 
 
 def _digits(value: Any) -> Any:
@@ -251,6 +254,8 @@ class OwnerTerms(Section):
     trust: Positive | None = None  # None: 1
     local_steps: Count | None = None  # None: as `learning` says
     step: Positive | None = None
+    columns: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None  # of a join: those in its own table
+    clip: Positive | None = None  # of a join: the largest norm of its part of a row; None: what the bounds imply
     value: NonNegative | None = None
     privacy_cost: PrivacyCost | None = None
     data: str | None = None
@@ -283,6 +288,11 @@ class CheckableTerms(Protocol):
     owners: tuple[OwnerTerms, ...]
     hosts: tuple[Host, ...]
     aggregation: Aggregation | None
+
+    @property
+    def join(self) -> "Join | None":
+        """How people are matched across tables; None where owners have the same columns."""
+        ...
 
     @property
     def task(self) -> str:

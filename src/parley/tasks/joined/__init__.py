@@ -1,0 +1,1 @@
+"""Models from several tables about the same people, each with other columns."""

@@ -1,0 +1,155 @@
+"""Models from noisy second moments over matched people.
+
+Least squares is solved as elsewhere (`losses.moments`). Logistic regression is not a function of second moments: its
+slope sigma(m) at a margin m = x.theta is replaced by a straight line alpha + beta m. The cost's minimum then solves
+
+    beta A theta + r theta = (b + a)/2 - alpha a,    A = mean of x x', a = mean of x, b = mean of x y, y = -1 or 1.
+
+The line is the tangent at margin 0, then the best line for margins that are normal with the mean and variance that
+theta itself gives them, until they agree: for normal x that is the true minimum (Stein's lemma; Erdogdu, Bayati and
+Dicker 2016). From a public start it is the best line for the margins of the public rows under their own best fit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from parley import losses
+from parley.data import Design, Preparation
+from parley.errors import DataError
+from parley.learning.outcome.posterior import Posterior
+from parley.learning.start import public_fit
+from parley.losses import EmpiricalRisk
+from parley.losses.moments import Solved, covariances, solve
+from parley.tasks.joined.plan import JoinPlan
+from parley.validate import Floats
+
+NODES = 60  # of the quadrature over normal margins
+MAX_TURNS = 200
+LEAST_SLOPE = 1e-3  # of the line: below it margins would grow without end
+TANGENT = (0.5, 0.25)  # alpha and beta at margin 0
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanMoments:
+    """The mean of z z' over matched people, in units of values; its constant is 1. `deviation`: of one number's noise;
+    `people`: the noisy number of matched people, at least 1."""
+
+    matrix: Floats
+    people: float
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model theta [P] in the units of prepared columns, and its certainty, if known."""
+
+    theta: Floats
+    posterior: Posterior | None
+    drowned: bool  # whether some direction does not stand clear of the noise
+
+
+def mean_moments(packed: Floats, unit: int, deviation: float) -> MeanMoments:
+    """Return the mean of z z' from the opened sums, row by row of the upper triangle, in squared grid steps."""
+    size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    sums, upper = np.empty((size, size)), np.triu_indices(size)
+    sums[upper] = sums.T[upper] = packed / unit**2
+    people = max(float(sums[-1, -1]), 1.0)
+    return MeanMoments(sums / people, people, deviation / people)
+
+
+def fit_moments(plan: JoinPlan, moments: MeanMoments, only: Places | None = None) -> Fitted:
+    """Return the model that these moments imply; `only` these of the model's columns count, by default all."""
+    model = plan.whole.model
+    places = np.append(plan.features, [plan.constant] * model.has_intercept).astype(np.intp)
+    chosen = np.arange(len(places)) if only is None else only
+    taken = np.concatenate([places[chosen], plan.targets])
+    matrix, width = moments.matrix[np.ix_(taken, taken)], len(chosen)
+    solved = solve(matrix, width, moments.deviation, "l1", model.penalty)
+    theta, covariance, residual = solved.theta, None, None
+    if model.predicts == "two classes":
+        mean = moments.matrix[places[chosen], plan.constant]
+        line = None if plan.terms.learning.start is None else public_line(plan)
+        theta = _logistic(solved, matrix[:width, width], mean, model.penalty, line)[None]
+    else:
+        covariance, spread = covariances(matrix, solved, moments.deviation, "l1", moments.people)
+        residual = np.sqrt(spread) * plan.target_size
+    scale = plan.target_size / plan.sizes[chosen]
+    whole = np.zeros((len(theta), len(places)))
+    whole[:, chosen] = theta * scale
+    posterior = None
+    if covariance is not None and residual is not None and only is None:
+        around = covariance * np.outer(scale, scale)
+        posterior = Posterior(whole, around, residual, moments.people, bool(solved.drowned))
+    return Fitted(whole.reshape(-1), posterior, bool(solved.drowned))
+
+
+def _logistic(solved: Solved, b: Floats, mean: Floats, ridge: float, line: tuple[float, float] | None = None) -> Floats:
+    """Return theta [p] of the surrogate: with this line, or with the line that fits its own margins."""
+    level, slope = TANGENT if line is None else line
+    theta = _at_line(solved, b, mean, ridge, level, slope)
+    for _ in range(MAX_TURNS if line is None else 0):
+        found = normal_line(float(mean @ theta), _variance(solved, mean, theta))
+        level, slope, before = found[0], max(found[1], LEAST_SLOPE), slope
+        theta = _at_line(solved, b, mean, ridge, level, slope)
+        if abs(slope - before) <= 1e-10:
+            break
+    return theta
+
+
+def _at_line(solved: Solved, b: Floats, mean: Floats, ridge: float, level: float, slope: float) -> Floats:
+    """Solve (A + lift + r/beta) theta = ((b + a)/2 - alpha a)/beta."""
+    curvature = solved.values + solved.lift + ridge / slope
+    clear = curvature > 1e-13 * curvature[-1]
+    inverse = np.divide(1.0, curvature, out=np.zeros_like(curvature), where=clear)
+    wanted = ((b + mean) / 2 - level * mean) / slope
+    return np.asarray(solved.vectors @ (inverse * (wanted @ solved.vectors)))
+
+
+def _variance(solved: Solved, mean: Floats, theta: Floats) -> float:
+    along = theta @ solved.vectors
+    return max(float((np.maximum(solved.values, 0.0) * along) @ along) - float(mean @ theta) ** 2, 0.0)
+
+
+def normal_line(mean: float, variance: float) -> tuple[float, float]:
+    """Return (alpha, beta) of the line that is best for sigma at margins of a normal law: beta = E sigma'(m).
+
+    >>> normal_line(0.0, 0.0)
+    (0.5, 0.25)
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    sigma = expit(mean + np.sqrt(variance) * nodes)
+    weights = weights / weights.sum()
+    slope = float(weights @ (sigma * (1 - sigma)))
+    return round(float(weights @ sigma) - slope * mean, 15), round(slope, 15)
+
+
+def public_line(plan: JoinPlan) -> tuple[float, float]:
+    """Return (alpha, beta) of the line that is best for sigma at the public rows' margins under their own best fit."""
+    public, objective = plan.public, risk(plan.whole)
+    fit = None if public is None else public_fit(objective, public, None, objective.start(plan.whole))
+    if public is None or fit is None:
+        raise DataError(
+            "learning.start: the public sample has no best fit (its classes may be separable); remove learning.start"
+        )
+    margins = objective.scores(public.X, fit.theta)
+    variance, sigma = float(np.var(margins)), expit(margins)
+    slope = float(np.cov(margins, sigma, bias=True)[0, 1]) / variance if variance > 0 else TANGENT[1]
+    return float(sigma.mean()) - slope * float(margins.mean()), max(slope, LEAST_SLOPE)
+
+
+def risk(preparation: Preparation) -> EmpiricalRisk:
+    """Return the cost whose minimum is the model."""
+    objective = losses.make(preparation.model).bounded_by(preparation)
+    if not isinstance(objective, EmpiricalRisk):
+        raise DataError(f"model.kind = {preparation.model.kind!r}: this model has no cost by record")
+    return objective
+
+
+def scored_rows(plan: JoinPlan, features: Floats, y: Floats) -> Design:
+    """Return matched people as the model takes them: `features` [n, p] at most 1 in size, prepared targets [n]."""
+    constant = np.ones((len(features), int(plan.whole.model.has_intercept)))
+    return Design(np.column_stack([features, constant]) * plan.sizes, y, np.ones(len(y)))
