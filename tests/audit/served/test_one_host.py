@@ -2,6 +2,7 @@
 before the sum is opened, and noise that one host draws is caught."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from parley.audit.served import one_host
 from parley.audit.served.one_host import HostView, audit_hosts, opened_once
 from parley.errors import TermsError
 from parley.privacy.mechanisms.shared_noise import draw_plainly, laplace_recipe
+from parley.privacy.sharing.verified import VerifiedParty
 from parley.terms import write_terms
 
 
@@ -41,8 +43,37 @@ def test_no_host_learns_more_than_is_claimed_with_the_learner(mechanism, least):
     assert {verdict.lower_bound for verdict in verdicts} == {verdicts[0].lower_bound}
 
 
+def test_of_hosts_that_may_cheat_it_audits_those_that_verify_each_other(monkeypatch):
+    verified, verify = [], VerifiedParty.verify
+    monkeypatch.setattr(VerifiedParty, "verify", lambda party: (verified.append(party), verify(party)))
+    verdicts = audit_hosts(hosted(hosts_may_cheat=True), 2**13, seed=1)
+    for verdict in verdicts:
+        assert verdict.holds
+        assert 0.7 < verdict.lower_bound <= verdict.claimed_epsilon
+        assert verdict.takes_off == ()
+    assert len(verified) >= 3 * 2
+
+
+def test_what_verifying_hosts_send_is_even_and_looked_at(monkeypatch):
+    draw_all = partial(opened_once, laplace_recipe(10), 1024, 2**12, party=one_host.WatchedVerifiedParty)
+    views, _ = draw_all(np.random.default_rng(0))
+    assert all(view.uneven(2**12) > 1e-3 for view in views)
+    plain = VerifiedParty._open
+
+    def opened(party, words):
+        """Sends more than it should, and the same in every run."""
+        party._send(party.next, np.zeros(words.first.size, dtype=np.uint64))
+        party._receive(party.before, words.first.size)
+        return plain(party, words)
+
+    monkeypatch.setattr(VerifiedParty, "_open", opened)
+    views, _ = draw_all(np.random.default_rng(0))
+    assert all(view.uneven(2**12) < 1e-9 for view in views)
+
+
+@pytest.mark.parametrize("cheats", [None, True])
 @pytest.mark.parametrize("host", range(3))
-def test_noise_that_one_host_draws_is_caught(host, monkeypatch):
+def test_noise_that_one_host_draws_is_caught(host, cheats, monkeypatch):
     def alone(party, recipe, size):
         own = np.zeros(size, dtype=np.uint64)
         if party.index == host:
@@ -50,7 +81,7 @@ def test_noise_that_one_host_draws_is_caught(host, monkeypatch):
         return party.complete(own + party.zero_words(size))
 
     monkeypatch.setattr(one_host, "draw", alone)
-    verdicts = audit_hosts(hosted(), 2**13, seed=1)
+    verdicts = audit_hosts(hosted(**({"hosts_may_cheat": True} if cheats else {})), 2**13, seed=1)
     assert [verdict.holds for verdict in verdicts] == [place != host for place in range(3)]
     assert verdicts[host].lower_bound > 5
     assert dict(verdicts[host].takes_off) == {"part": 1, "zero": -1}

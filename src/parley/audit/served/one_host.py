@@ -2,8 +2,10 @@
 
 A host's view is what passes through its `Party` and its channel: two shares of the answer, two of the noise, a part of
 it that it makes by itself, and what it receives. Its journal holds sums of these, and tags of shares under keys; these
-are not attacked here. Of two hosts each sees one share of the answer, and the noise that it adds; where they draw
-together, its share of the noise, its own low part, and what it receives. The learner has all openings.
+are not attacked here, nor is a check of answers, nor a host that breaks the rules. Under `privacy.hosts_may_cheat` the
+hosts verify each other, as they do in a run. Of two hosts each sees one share of the answer, and the noise that it
+adds; where they draw together, its share of the noise, its own low part, and what it receives. The learner has all
+openings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 from parley.audit.distinguishing import best_event, check_confidence
-from parley.errors import TermsError
+from parley.errors import GuaranteeError, TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.host import AdditiveShares, PairedShares
 from parley.network.hosting.pool import Pool
@@ -39,6 +41,7 @@ from parley.privacy.sharing.party import (
 )
 from parley.privacy.sharing.ring import KEY_BYTES, Replicated, expand_seed, last_share, to_bytes
 from parley.privacy.sharing.secret_noise import draw
+from parley.privacy.sharing.verified import VerifiedParty
 from parley.protocol.setup import resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
@@ -91,33 +94,49 @@ class HostView:
 
 
 class WatchedChannel:
-    """A channel that keeps what this host receives."""
+    """A channel that keeps what this host receives, while it is `secret`: words that are the same in every run are no
+    shares."""
 
     def __init__(self, channel: Channel, view: HostView) -> None:
         self._channel, self._view, self.index, self.send = channel, view, channel.index, channel.send
+        self.secret = True
 
     def receive(self, source: int) -> bytes:
         payload = self._channel.receive(source)
-        self._view.receive(payload[LABEL_BYTES:])
+        if self.secret:
+            self._view.receive(payload[LABEL_BYTES:])
+        elif any(payload[LABEL_BYTES:]):
+            raise GuaranteeError(f"host {source}: expected the public word 0, that it found nothing wrong")
         return payload
 
 
 class WatchedParty(Party):
-    """A host that remembers a part of the noise that it makes by itself, if it does."""
+    """A host that remembers a part of the noise that it makes by itself, if it does; of `size` answers."""
 
-    def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView) -> None:
-        super().__init__(WatchedChannel(channel, view), keys)
-        self._view = view
+    def __init__(self, channel: Channel, keys: tuple[bytes, bytes], view: HostView, size: int) -> None:
+        self._watched = WatchedChannel(channel, view)
+        super().__init__(self._watched, keys)
+        self._view, self._size = view, size
 
     def zero_words(self, *shape: int) -> Words:
         made = super().zero_words(*shape)
-        self._view.words["zero"] = made
+        if shape == (self._size,):
+            self._view.words["zero"] = made
         return made
 
     def complete(self, part: Words) -> Replicated:
-        if part.ndim == 1:
+        if part.shape == (self._size,):
             self._view.words["part"] = part.copy()
         return super().complete(part)
+
+
+class WatchedVerifiedParty(WatchedParty, VerifiedParty):
+    """The same for a host that verifies the others."""
+
+    def _agree(self, found: bool) -> None:
+        self._watched.secret = False
+        super()._agree(found)
+        self._watched.secret = True
 
 
 class WatchedShares(AdditiveShares):
@@ -176,7 +195,8 @@ def audit_hosts(
         raise TermsError("privacy.noise: expected 'shared'; under these terms there is no host to audit")
     check_confidence(delta, confidence)
     rng, pieces = np.random.default_rng(seed), 1 + -(-2 * whole(draws, "draws") // BATCH_ANSWERS)
-    opened = opened_once if terms.noise.hosts == HOST_COUNT else opened_by_two
+    party = WatchedVerifiedParty if terms.privacy.hosts_may_cheat else WatchedParty
+    opened = partial(opened_once, party=party) if terms.noise.hosts == HOST_COUNT else opened_by_two
     opened = opened_by_pair if terms.noise.paired else opened
     runs = [opened(noise.recipe, int(noise.moved), BATCH_ANSWERS, rng) for _ in range(pieces)]
     each, claimed = 1 - (1 - confidence) / terms.noise.hosts, upper(part.training.series.spent_after(1))
@@ -191,7 +211,9 @@ def audit_hosts(
     return tuple(verdicts)
 
 
-def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator) -> tuple[list[HostView], Words]:
+def opened_once(
+    recipe: Recipe, moved: int, size: int, rng: np.random.Generator, party: type[WatchedParty] = WatchedParty
+) -> tuple[list[HostView], Words]:
     """Return (three hosts' views, the learner's opening) of `size` answers: half are 0, half `moved` grid units."""
     words = _encode_halves(moved, size)
     ends, views = wires(), [HostView(host) for host in range(HOST_COUNT)]
@@ -200,9 +222,9 @@ def opened_once(recipe: Recipe, moved: int, size: int, rng: np.random.Generator)
     tasks = []
     for view, end in zip(views, ends, strict=True):
         host = view.host
-        party = WatchedParty(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view)
+        made = party(end, (keys[host], keys[(host + 1) % HOST_COUNT]), view, size)
         answer = Replicated(shares[host], shares[(host + 1) % HOST_COUNT])
-        tasks.append(partial(_noisy_shares, party, view, tabled_recipe(recipe.law, recipe.exponent), answer))
+        tasks.append(partial(_noisy_shares, made, view, tabled_recipe(recipe.law, recipe.exponent), answer))
     totals = run_in_threads(*tasks, wires=ends)
     return views, open_words([opening_of(total) for total in totals])
 
