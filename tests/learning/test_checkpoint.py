@@ -190,6 +190,14 @@ def test_ends_of_the_hosts_journals_are_kept(tmp_path):
     path, state = tmp_path / "run.checkpoint", replace(START, round=3)
     signed = SignedEnd("h0", "journal", HOSTED.hash, "b" * 64, Head(7, "d" * 64), Signature(b"certificate", b"value"))
     bare = SignedEnd("h1", "journal", HOSTED.hash, "c" * 64, Head(9, "e" * 64))
+    full = replace(signed, signature=Signature(b"certificate", b"value", b"second"), origin="a" * 64, restores=3)
+    Checkpoint(HOSTED.hash, state, {}, {}, ends={"h0": full}).save(path)
+    assert load_checkpoint(path, HOSTED, START).ends == {"h0": full}
+    written = json.loads(path.read_text())["ends"]["h0"]
+    for wrong in (written[:-1], [*written[:-1], -1], [*written[:-1], "3"], [*written[:-2], "a", 3], [*written, 3]):
+        rewrite(path, {"ends": {"h0": wrong}})
+        with pytest.raises(SettingError, match="not a Parley checkpoint"):
+            load_checkpoint(path, HOSTED, START)
     Checkpoint(HOSTED.hash, state, {}, {}, ends={"h0": signed, "h1": bare}).save(path)
     assert load_checkpoint(path, HOSTED, START).ends == {"h0": signed, "h1": bare}
     written = json.loads(path.read_text())["ends"]["h1"]

@@ -12,21 +12,24 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fleet import OWNERS, Fleet, Killed, make_template
 
 import parley
-from parley.errors import AbortedRound, ParleyError, RolledBack, Unavailable
+from parley.errors import AbortedRound, ContradictionError, ParleyError, RolledBack, Unavailable
 from parley.network.exchange import witnesses as witnesses_module
 from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.exchange.witnesses import Witnesses
+from parley.network.identity.certificates import Signer
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptances
 from parley.network.serving.health import Readiness
 from parley.network.serving.service import open_witnesses
+from parley.owner.ledger.witnessed import end_texts
 from parley.protocol.queries import GradientQuery
 
 TRIALS = int(os.environ.get("PARLEY_ROLLBACKS", "14"))
@@ -346,6 +349,45 @@ def test_owners_look_again_for_an_opening_that_came_long_after_their_shares(flee
         assert not fleet.doubled
 
 
+def test_a_look_that_finds_a_host_that_was_put_back_logs_it(fleet, tmp_path, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        clock = Clock(fleet)
+        events = listen(fleet, "a")
+        before = fleet.snapshot("h0", tmp_path / "before")
+        fleet.learner(deadline=20.0).ask(fleet.questions(1, theta(1)))
+        clock.go(20)
+        assert "rolled-back" not in dict(events)
+        fleet.put_back("h0", before)
+        fleet.start("h0")
+        clock.go(40)
+        (facts,) = {(facts["terms"], facts["host"]) for event, facts in events if event == "rolled-back"}
+        assert facts == (fleet.terms.hash, "h0")
+        reasons = {facts["reason"] for event, facts in events if event == "rolled-back"}
+        assert any("put back" in reason or "rolled-back" in reason for reason in reasons), reasons
+
+
+def test_a_host_logs_that_another_one_saw_a_later_end(fleet, tmp_path, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        before = fleet.snapshot("h0", tmp_path / "before")
+        fleet.learner(deadline=20.0).ask(fleet.questions(1, theta(1)))
+        fleet.put_back("h0", before)
+        fleet.start("h0")
+        events, host = listen(fleet, "h0"), fleet.services["h0"]
+        host.ask_witnesses()
+        host._asking.result()
+        assert [event for event, _ in events] == ["rolled-back"]
+        assert "h1 saw it" in events[0][1]["reason"]
+
+
+def listen(fleet, name):
+    """What this party logs from now on."""
+    events = []
+    fleet.services[name]._log.listeners.append(lambda event, facts: events.append((event, facts)))
+    return events
+
+
 def test_looks_come_after_longer_and_longer_pauses_and_end_with_the_agreement(fleet, monkeypatch):
     looks, tell = [], Witnesses.tell
     with fleet.connected(monkeypatch):
@@ -455,6 +497,25 @@ def test_a_learner_refuses_a_host_that_shows_no_end_any_more(fleet, monkeypatch)
         with pytest.raises(RolledBack, match="h0: it kept ends of books before"):
             federation.ask(fleet.questions(2, theta(2)))
         fleet.learner(deadline=20.0).ask(fleet.questions(2, theta(2)))  # first contact
+
+
+def test_a_learner_refuses_a_host_that_no_longer_states_its_restores(fleet, monkeypatch):
+    with fleet.connected(monkeypatch):
+        fleet.start()
+        federation = fleet.learner(deadline=20.0)
+        federation.ask(fleet.questions(1, theta(1)))
+        host, signer = fleet.services["h0"].witnesses, Signer(fleet._identity("h0"))
+        own_end = host.own_end
+
+        def earlier(*words):
+            end, then = own_end(*words)
+            bare = replace(end, origin="", restores=0, signature=None)
+            return replace(bare, signature=signer.sign(end_texts(bare)[0])), then
+
+        host.own_end = earlier
+        with pytest.raises(ContradictionError, match="h0: the host's journal was rolled back"):
+            federation.ask(fleet.questions(2, theta(2)))
+        assert fleet.learner(deadline=20.0).ask(fleet.questions(2, theta(2)))  # first contact
 
 
 def test_a_host_takes_no_shares_from_an_owner_that_shows_no_end_any_more(fleet, monkeypatch):

@@ -132,6 +132,7 @@ def _written_end(end: SignedEnd) -> list[Any]:
     return [
         end.book, end.head.entries, end.head.hash,
         *([] if signed is None else [signed.certificate.hex(), signed.value.hex()]),
+        *([] if signed is None or not end.origin else [signed.second.hex(), end.origin, end.restores]),
     ]  # fmt: skip
 
 
@@ -139,10 +140,13 @@ def _read_end(host: str, terms: str, written: Any) -> SignedEnd:
     """Return where a host's journal ended (ValueError)."""
     book, entries, digest, *signed = written
     known = type(entries) is int and entries > 0 and HASH_PATTERN.fullmatch(digest) and HASH_PATTERN.fullmatch(book)
-    if not known or len(signed) not in (0, 2):
+    if not known or len(signed) not in (0, 2, 5):
         raise ValueError
-    signature = Signature(bytes.fromhex(signed[0]), bytes.fromhex(signed[1])) if signed else None
-    return SignedEnd(host, "journal", terms, book, Head(entries, digest), signature)
+    signature = Signature(*(bytes.fromhex(part) for part in signed[:3])) if signed else None
+    origin, restores = signed[3:] or ("", 0)
+    if type(restores) is not int or not restores >= 0 or (signed[3:] and not HASH_PATTERN.fullmatch(origin)):
+        raise ValueError
+    return SignedEnd(host, "journal", terms, book, Head(entries, digest), signature, origin=origin, restores=restores)
 
 
 def _canonical(content: dict[str, Any]) -> str:

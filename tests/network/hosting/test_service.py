@@ -18,7 +18,6 @@ from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, RemoteHost
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
-from parley.network.exchange.witnesses import end_text
 from parley.network.hosting import federation as waiting
 from parley.network.hosting import service as room
 from parley.network.hosting.daemon import Readiness
@@ -30,7 +29,7 @@ from parley.network.identity.settings import load_host
 from parley.network.serving.acceptance import Acceptances, Caller
 from parley.network.serving.log import Log
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.witnessed import Ends, SignedEnd
+from parley.owner.ledger.witnessed import Ends, SignedEnd, end_texts
 from parley.privacy.sharing.ring import Shares
 from parley.protocol.queries import GradientQuery
 from parley.protocol.setup import resolve
@@ -107,7 +106,7 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
 def told(consortium, terms, name, kind, book="b" * 64):
     """What a party says about the end of its own book."""
     end = SignedEnd(name, kind, terms.hash, book, Head(3, "d" * 64))
-    signed = replace(end, signature=Signer(consortium.identity(name)).sign(end_text(end)))
+    signed = replace(end, signature=Signer(consortium.identity(name)).sign(*end_texts(end)))
     return messages.write_ends(Ends(terms.hash, signed))
 
 

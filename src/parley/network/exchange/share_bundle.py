@@ -24,7 +24,7 @@ from parley.protocol.queries import Answer, Query
 from parley.terms import Host
 
 if TYPE_CHECKING:
-    from parley.network.exchange.witnesses import Witnesses
+    from parley.network.exchange.witnesses import Keeper, Witnesses
 
 MAX_HOSTS = 3  # at most
 SEED_BYTES = 32  # bytes
@@ -174,7 +174,14 @@ class Delivery:
     def require_told(self, terms: str, hosts: Sequence[Host]) -> None:
         """Refuse, before any debit, if the ledger went back by what a host knows; once for each start."""
         if self._witnesses is not None:
-            self._witnesses.require_told(terms, lambda: self._keepers(hosts), DELIVERY_TIMEOUT_S)
+            witnesses = lambda: self._keepers(hosts)  # noqa: E731
+            self._witnesses.require_told(terms, witnesses, DELIVERY_TIMEOUT_S, self._all_keepers)
+
+    def ask_once(self) -> None:
+        """Ask the hosts of all agreements whether the ledger went back, once for each start; refuse if one proves
+        it."""
+        if self._witnesses is not None:
+            self._witnesses.ask_once(self._all_keepers, DELIVERY_TIMEOUT_S)
 
     def send(self, hosts: Sequence[Host], bundles: Sequence[ShareBundle]) -> None:
         """Send each host its share bundle, all at once, when all keep the ledger's end with the debit; a host that had
@@ -198,9 +205,14 @@ class Delivery:
         with self._watching:
             self._watched[terms] = Watch(hosts, now, now + FIRST_LOOK_S, FIRST_LOOK_S)
 
-    def refresh(self, over: Callable[[str], bool] = lambda terms: False) -> None:
+    def refresh(
+        self,
+        over: Callable[[str], bool] = lambda terms: False,
+        found: Callable[[str, str, RolledBack], None] = lambda terms, host, error: None,
+    ) -> None:
         """Begin the looks that are due. Looks end some days after the last share or start, where the agreement is
-        `over`. Nobody waits, and trouble is met again with the next look or share."""
+        `over`. Nobody waits; `found` hears, by terms and host, of a book that went back, and other trouble is met again
+        with the next look or share."""
         if self._witnesses is None:
             return
         now = self._clock()
@@ -212,8 +224,18 @@ class Delivery:
             for witness, key in self._keepers(watch.hosts):
                 last = self._looks.get((terms, witness.name))
                 if last is None or last.done():
-                    look = self._looking.submit(self._witnesses.tell, terms, witness, key, DELIVERY_TIMEOUT_S)
+                    look = self._looking.submit(self._look, terms, witness, key, found)
                     self._looks[terms, witness.name] = look
+
+    def _look(self, terms: str, witness: Any, key: str | None, found: Callable[[str, str, RolledBack], None]) -> None:
+        if self._witnesses is None:
+            return
+        try:
+            self.ask_once()
+            self._witnesses.tell(terms, witness, key, DELIVERY_TIMEOUT_S)
+        except RolledBack as error:
+            found(terms, witness.name, error)
+            raise
 
     def _due(self, now: float) -> dict[str, Watch]:
         with self._watching:
@@ -228,6 +250,11 @@ class Delivery:
         ]
         for error in sorted(failures, key=lambda error: not isinstance(error, RolledBack)):
             raise error
+
+    def _all_keepers(self) -> list["Keeper"]:
+        with self._watching:
+            watched = dict(self._watched)
+        return [(terms, *keeper) for terms, watch in watched.items() for keeper in self._keepers(watch.hosts)]
 
     def _keepers(self, hosts: Sequence[Host]) -> list[tuple[Any, str | None]]:
         group = self._connections.group(hosts)
@@ -251,6 +278,8 @@ def answer_or_deliver(
         witnesses.require_held()
     terms = owner.agreement(query.terms_hash).setup.terms
     if not terms.noise.hosts:
+        if delivery is not None:
+            delivery.ask_once()
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"parley/network/exchange/wire.proto\x12\tparley.v1\"\x07\n\x05\x45mpty\"&\n\x07Numbers\x12\r\n\x05shape\x18\x01 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"q\n\tAgreement\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07learner\x18\x02 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x04\x12\x0f\n\x07numbers\x18\x04 \x01(\x04\x12\"\n\x04seen\x18\x05 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\xd0\x01\n\tSignedEnd\x12\r\n\x05party\x18\x01 \x01(\t\x12\r\n\x05terms\x18\x02 \x01(\t\x12\x0c\n\x04\x62ook\x18\x03 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x04 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\'\n\tsignature\x18\x06 \x01(\x0b\x32\x14.parley.v1.Signature\x12\x0f\n\x07witness\x18\x07 \x01(\t\x12.\n\x10\x63ountersignature\x18\x08 \x01(\x0b\x32\x14.parley.v1.Signature\x12\x0c\n\x04kind\x18\t \x01(\t\"/\n\tSignature\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"\xb7\x01\n\rPublicNumbers\x12&\n\x06\x61rrays\x18\x01 \x03(\x0b\x32\x16.parley.v1.PublicArray\x12\x32\n\x05names\x18\x02 \x03(\x0b\x32#.parley.v1.PublicNumbers.NamesEntry\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x61greed\x18\x04 \x01(\r\x1a,\n\nNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\x0bPublicArray\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\"\xad\x02\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tagreement\x18\x02 \x01(\x0b\x32\x14.parley.v1.Agreement\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12,\n\x06\x61rrays\x18\t \x03(\x0b\x32\x1c.parley.v1.Query.ArraysEntry\x12,\n\x06\x63ounts\x18\n \x03(\x0b\x32\x1c.parley.v1.Query.CountsEntry\x1a\x41\n\x0b\x41rraysEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.parley.v1.Numbers:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01J\x04\x08\x04\x10\x08\"\x8a\x01\n\x06\x41nswer\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12!\n\x05value\x18\x04 \x01(\x0b\x32\x12.parley.v1.Numbers\x12.\n\tstatement\x18\x05 \x01(\x0b\x32\x1b.parley.v1.AccountStatement\"\xc3\x01\n\x10\x41\x63\x63ountStatement\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\t\x12\r\n\x05spent\x18\x03 \x01(\t\x12\x10\n\x08\x61nswered\x18\x04 \x01(\r\x12\x0e\n\x06rounds\x18\x05 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x06 \x01(\x04\x12\x0c\n\x04head\x18\x07 \x01(\t\x12\x14\n\x0c\x65\x61rlier_hash\x18\x08 \x01(\t\x12)\n\x07numbers\x18\t \x01(\x0b\x32\x18.parley.v1.PublicNumbers\")\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"(\n\x06Health\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\'\n\x08Proposal\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"L\n\rProposalState\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05terms\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\xe3\x01\n\x05Reply\x12#\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x11.parley.v1.AnswerH\x00\x12\x30\n\tstatement\x18\x02 \x01(\x0b\x32\x1b.parley.v1.AccountStatementH\x00\x12#\n\x06health\x18\x03 \x01(\x0b\x32\x11.parley.v1.HealthH\x00\x12%\n\x07refusal\x18\x04 \x01(\x0b\x32\x12.parley.v1.RefusalH\x00\x12,\n\x08proposal\x18\x05 \x01(\x0b\x32\x18.parley.v1.ProposalStateH\x00\x42\t\n\x07outcome2\xc3\x01\n\x05Owner\x12)\n\x03\x41sk\x12\x10.parley.v1.Query\x1a\x10.parley.v1.Reply\x12/\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x10.parley.v1.Reply\x12,\n\x06Health\x12\x10.parley.v1.Empty\x1a\x10.parley.v1.Reply\x12\x30\n\x07Propose\x12\x13.parley.v1.Proposal\x1a\x10.parley.v1.Replyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"parley/network/exchange/wire.proto\x12\tparley.v1\"\x07\n\x05\x45mpty\"&\n\x07Numbers\x12\r\n\x05shape\x18\x01 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"q\n\tAgreement\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07learner\x18\x02 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x04\x12\x0f\n\x07numbers\x18\x04 \x01(\x04\x12\"\n\x04seen\x18\x05 \x01(\x0b\x32\x14.parley.v1.SignedEnd\"\xf2\x01\n\tSignedEnd\x12\r\n\x05party\x18\x01 \x01(\t\x12\r\n\x05terms\x18\x02 \x01(\t\x12\x0c\n\x04\x62ook\x18\x03 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x04 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\'\n\tsignature\x18\x06 \x01(\x0b\x32\x14.parley.v1.Signature\x12\x0f\n\x07witness\x18\x07 \x01(\t\x12.\n\x10\x63ountersignature\x18\x08 \x01(\x0b\x32\x14.parley.v1.Signature\x12\x0c\n\x04kind\x18\t \x01(\t\x12\x0e\n\x06origin\x18\n \x01(\t\x12\x10\n\x08restores\x18\x0b \x01(\x04\"?\n\tSignature\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x0e\n\x06second\x18\x03 \x01(\x0c\"\xb7\x01\n\rPublicNumbers\x12&\n\x06\x61rrays\x18\x01 \x03(\x0b\x32\x16.parley.v1.PublicArray\x12\x32\n\x05names\x18\x02 \x03(\x0b\x32#.parley.v1.PublicNumbers.NamesEntry\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x61greed\x18\x04 \x01(\r\x1a,\n\nNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\x0bPublicArray\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\"\xad\x02\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tagreement\x18\x02 \x01(\x0b\x32\x14.parley.v1.Agreement\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12,\n\x06\x61rrays\x18\t \x03(\x0b\x32\x1c.parley.v1.Query.ArraysEntry\x12,\n\x06\x63ounts\x18\n \x03(\x0b\x32\x1c.parley.v1.Query.CountsEntry\x1a\x41\n\x0b\x41rraysEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.parley.v1.Numbers:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01J\x04\x08\x04\x10\x08\"\x8a\x01\n\x06\x41nswer\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12!\n\x05value\x18\x04 \x01(\x0b\x32\x12.parley.v1.Numbers\x12.\n\tstatement\x18\x05 \x01(\x0b\x32\x1b.parley.v1.AccountStatement\"\xc3\x01\n\x10\x41\x63\x63ountStatement\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\t\x12\r\n\x05spent\x18\x03 \x01(\t\x12\x10\n\x08\x61nswered\x18\x04 \x01(\r\x12\x0e\n\x06rounds\x18\x05 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x06 \x01(\x04\x12\x0c\n\x04head\x18\x07 \x01(\t\x12\x14\n\x0c\x65\x61rlier_hash\x18\x08 \x01(\t\x12)\n\x07numbers\x18\t \x01(\x0b\x32\x18.parley.v1.PublicNumbers\")\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"(\n\x06Health\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\'\n\x08Proposal\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"L\n\rProposalState\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05terms\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\xe3\x01\n\x05Reply\x12#\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x11.parley.v1.AnswerH\x00\x12\x30\n\tstatement\x18\x02 \x01(\x0b\x32\x1b.parley.v1.AccountStatementH\x00\x12#\n\x06health\x18\x03 \x01(\x0b\x32\x11.parley.v1.HealthH\x00\x12%\n\x07refusal\x18\x04 \x01(\x0b\x32\x12.parley.v1.RefusalH\x00\x12,\n\x08proposal\x18\x05 \x01(\x0b\x32\x18.parley.v1.ProposalStateH\x00\x42\t\n\x07outcome2\xc3\x01\n\x05Owner\x12)\n\x03\x41sk\x12\x10.parley.v1.Query\x1a\x10.parley.v1.Reply\x12/\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x10.parley.v1.Reply\x12,\n\x06Health\x12\x10.parley.v1.Empty\x1a\x10.parley.v1.Reply\x12\x30\n\x07Propose\x12\x13.parley.v1.Proposal\x1a\x10.parley.v1.Replyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,35 +44,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGREEMENT']._serialized_start=98
   _globals['_AGREEMENT']._serialized_end=211
   _globals['_SIGNEDEND']._serialized_start=214
-  _globals['_SIGNEDEND']._serialized_end=422
-  _globals['_SIGNATURE']._serialized_start=424
-  _globals['_SIGNATURE']._serialized_end=471
-  _globals['_PUBLICNUMBERS']._serialized_start=474
-  _globals['_PUBLICNUMBERS']._serialized_end=657
-  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_start=613
-  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_end=657
-  _globals['_PUBLICARRAY']._serialized_start=659
-  _globals['_PUBLICARRAY']._serialized_end=701
-  _globals['_QUERY']._serialized_start=704
-  _globals['_QUERY']._serialized_end=1005
-  _globals['_QUERY_ARRAYSENTRY']._serialized_start=887
-  _globals['_QUERY_ARRAYSENTRY']._serialized_end=952
-  _globals['_QUERY_COUNTSENTRY']._serialized_start=954
-  _globals['_QUERY_COUNTSENTRY']._serialized_end=999
-  _globals['_ANSWER']._serialized_start=1008
-  _globals['_ANSWER']._serialized_end=1146
-  _globals['_ACCOUNTSTATEMENT']._serialized_start=1149
-  _globals['_ACCOUNTSTATEMENT']._serialized_end=1344
-  _globals['_REFUSAL']._serialized_start=1346
-  _globals['_REFUSAL']._serialized_end=1387
-  _globals['_HEALTH']._serialized_start=1389
-  _globals['_HEALTH']._serialized_end=1429
-  _globals['_PROPOSAL']._serialized_start=1431
-  _globals['_PROPOSAL']._serialized_end=1470
-  _globals['_PROPOSALSTATE']._serialized_start=1472
-  _globals['_PROPOSALSTATE']._serialized_end=1548
-  _globals['_REPLY']._serialized_start=1551
-  _globals['_REPLY']._serialized_end=1778
-  _globals['_OWNER']._serialized_start=1781
-  _globals['_OWNER']._serialized_end=1976
+  _globals['_SIGNEDEND']._serialized_end=456
+  _globals['_SIGNATURE']._serialized_start=458
+  _globals['_SIGNATURE']._serialized_end=521
+  _globals['_PUBLICNUMBERS']._serialized_start=524
+  _globals['_PUBLICNUMBERS']._serialized_end=707
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_start=663
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_end=707
+  _globals['_PUBLICARRAY']._serialized_start=709
+  _globals['_PUBLICARRAY']._serialized_end=751
+  _globals['_QUERY']._serialized_start=754
+  _globals['_QUERY']._serialized_end=1055
+  _globals['_QUERY_ARRAYSENTRY']._serialized_start=937
+  _globals['_QUERY_ARRAYSENTRY']._serialized_end=1002
+  _globals['_QUERY_COUNTSENTRY']._serialized_start=1004
+  _globals['_QUERY_COUNTSENTRY']._serialized_end=1049
+  _globals['_ANSWER']._serialized_start=1058
+  _globals['_ANSWER']._serialized_end=1196
+  _globals['_ACCOUNTSTATEMENT']._serialized_start=1199
+  _globals['_ACCOUNTSTATEMENT']._serialized_end=1394
+  _globals['_REFUSAL']._serialized_start=1396
+  _globals['_REFUSAL']._serialized_end=1437
+  _globals['_HEALTH']._serialized_start=1439
+  _globals['_HEALTH']._serialized_end=1479
+  _globals['_PROPOSAL']._serialized_start=1481
+  _globals['_PROPOSAL']._serialized_end=1520
+  _globals['_PROPOSALSTATE']._serialized_start=1522
+  _globals['_PROPOSALSTATE']._serialized_end=1598
+  _globals['_REPLY']._serialized_start=1601
+  _globals['_REPLY']._serialized_end=1828
+  _globals['_OWNER']._serialized_start=1831
+  _globals['_OWNER']._serialized_end=2026
 # @@protoc_insertion_point(module_scope)

@@ -33,7 +33,7 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ..., numbers: _Optional[int] = ..., seen: _Optional[_Union[SignedEnd, _Mapping]] = ...) -> None: ...
 
 class SignedEnd(_message.Message):
-    __slots__ = ("party", "terms", "book", "entries", "digest", "signature", "witness", "countersignature", "kind")
+    __slots__ = ("party", "terms", "book", "entries", "digest", "signature", "witness", "countersignature", "kind", "origin", "restores")
     PARTY_FIELD_NUMBER: _ClassVar[int]
     TERMS_FIELD_NUMBER: _ClassVar[int]
     BOOK_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,8 @@ class SignedEnd(_message.Message):
     WITNESS_FIELD_NUMBER: _ClassVar[int]
     COUNTERSIGNATURE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    RESTORES_FIELD_NUMBER: _ClassVar[int]
     party: str
     terms: str
     book: str
@@ -52,15 +54,19 @@ class SignedEnd(_message.Message):
     witness: str
     countersignature: Signature
     kind: str
-    def __init__(self, party: _Optional[str] = ..., terms: _Optional[str] = ..., book: _Optional[str] = ..., entries: _Optional[int] = ..., digest: _Optional[str] = ..., signature: _Optional[_Union[Signature, _Mapping]] = ..., witness: _Optional[str] = ..., countersignature: _Optional[_Union[Signature, _Mapping]] = ..., kind: _Optional[str] = ...) -> None: ...
+    origin: str
+    restores: int
+    def __init__(self, party: _Optional[str] = ..., terms: _Optional[str] = ..., book: _Optional[str] = ..., entries: _Optional[int] = ..., digest: _Optional[str] = ..., signature: _Optional[_Union[Signature, _Mapping]] = ..., witness: _Optional[str] = ..., countersignature: _Optional[_Union[Signature, _Mapping]] = ..., kind: _Optional[str] = ..., origin: _Optional[str] = ..., restores: _Optional[int] = ...) -> None: ...
 
 class Signature(_message.Message):
-    __slots__ = ("certificate", "value")
+    __slots__ = ("certificate", "value", "second")
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
     certificate: bytes
     value: bytes
-    def __init__(self, certificate: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+    second: bytes
+    def __init__(self, certificate: _Optional[bytes] = ..., value: _Optional[bytes] = ..., second: _Optional[bytes] = ...) -> None: ...
 
 class PublicNumbers(_message.Message):
     __slots__ = ("arrays", "names", "data", "agreed")

@@ -13,12 +13,22 @@ restored. A witness that lies about an end without that signature stops only wha
 whoever held a key of the party can stop everything. A party of which an end is kept is refused when it stops showing
 ends (`require_heard`): its programs may have gone back, too.
 
+Restores. An end says which book it is (`origin`) and after how many restores. Let an honest witness once keep an end
+of a restored book, under whatever agreement. From then on it refuses every end of the same origin from before that
+restore, every other book with the same number of restores, and every end without an origin: earlier programs show
+those. The party that is told so remembers it as above. Each end is signed in the earlier form, too, so that parties
+with earlier programs go on; they notice what they noticed before.
+
+Signatures of a fork. A party that started signs no end beyond what a witness showed it, until it asked all witnesses of
+its agreements that it can reach (`require_told`, `ask_once`). So a book that was put back signs no fork if one of them
+kept a later end, and the latest book then goes on as if nothing had been.
+
 Not promised: that an end was seen. What a book recorded after the last exchange with an honest witness can be lost
-unnoticed, and who saw only a restored book stops nothing under agreements of before. What a party signs while its book
-is put back speaks against the latest book; then it has to be restored.
+unnoticed. If no witness that kept a later end could be reached, or the book went back to before the agreement with it,
+what the party signs meanwhile speaks against the latest book; then it has to be restored. A new file has an origin of
+its own: nobody can tell that it replaces a lost one, except under the agreements of that one.
 """
 
-import json
 import re
 import threading
 import time
@@ -30,36 +40,35 @@ from typing import Protocol, TypeVar, cast, get_args
 
 from parley.errors import ContradictionError, Malformed, NotOffered, RolledBack, Unavailable
 from parley.network.exchange import wire_pb2
-from parley.network.identity.certificates import MAX_CERTIFICATE_BYTES, MAX_SIGNATURE_BYTES, Signer
+from parley.network.identity.certificates import Signer
 from parley.numerals import counted
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.witnessed import Ends, Kind, Signature, SignedEnd, Witnessed
+from parley.owner.ledger.witnessed import (
+    MAX_RESTORES,
+    Ends,
+    Kind,
+    Signature,
+    SignedEnd,
+    Witnessed,
+    end_texts,
+    kept_texts,
+)
 from parley.terms import PARTY
 
 HEARD_VALID_S = 60.0  # seconds for which a party need not show its book's end again
+ASK_PAUSE_S = 60.0  # seconds after which all witnesses are asked again if none replied
 MAX_ATTEMPTS = 5  # exchanges until both know where the other is: several agreements may write meanwhile
+RESTORE_COMMANDS = {"ledger": "parley owner restore", "journal": "parley host restore"}
 REMEDIES = {
     "ledger": "This owner puts the latest ledger back, or runs parley owner restore",
     "journal": "This host puts the latest journal back, or runs parley host restore",
 }
 
 
-def end_text(end: SignedEnd) -> bytes:
-    """Return what a party signs about its own book."""
-    return json.dumps(
-        ["parley-end-1", end.party, end.kind, end.terms, end.book, end.head.entries, end.head.hash]
-    ).encode()
-
-
-def kept_text(end: SignedEnd) -> bytes:
-    """Return what a witness signs about an end that it keeps."""
-    return b"kept by " + json.dumps(end.witness).encode() + end_text(end)
-
-
 def countersigned(end: SignedEnd, witness: str, signer: Signer) -> SignedEnd:
     """Return the end with the witness's signature."""
     named = replace(end, witness=witness, countersignature=None)
-    return replace(named, countersignature=signer.sign(kept_text(named)))
+    return replace(named, countersignature=signer.sign(*kept_texts(named)))
 
 
 class Witness(Protocol):
@@ -68,6 +77,9 @@ class Witness(Protocol):
     @property
     def name(self) -> str: ...
     def exchange_ends(self, ends: Ends, timeout: float) -> Ends: ...
+
+
+Keeper = tuple[str, Witness, str | None]  # a witness of an agreement (its hash), with its key if one is known
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,15 @@ class Witnesses:
         self._suspects: set[tuple[str, Kind, str]] = set()  # parties whose next message has to hold what is kept
         self._heard: dict[tuple[str, Kind, str], float] = {}  # when a party last showed its book's end
         self._signed: dict[str, SignedEnd] = {}  # by witness, what is not written down yet
+        self._asked = False
+        self._asking, self._last_try = threading.Lock(), -ASK_PAUSE_S
+        shown = [end.head.entries for end in book.countersigned() if end.book and book.holds(end)]
+        self._confirmed = max([1, *shown])  # rows that some witness showed
+
+    @property
+    def asked(self) -> bool:
+        """Whether all witnesses that can be reached were asked since the start, and some replied."""
+        return self._asked
 
     def require_held(self) -> None:
         """Refuse if a witness once proved that this book went back, and the book still lacks that end."""
@@ -117,7 +138,7 @@ class Witnesses:
         """Refuse a party of whose book an end is kept, unless it showed the book's end lately or does so when it is
         asked: its programs and its disk may be those of before."""
         self.require_current(party, kind, terms)
-        if self._book.kept(party, kind, terms) is None:
+        if self._book.kept(party, kind, terms) is None and not self._book.saw_restore(party, kind):
             return
         lately = time.monotonic() - self._heard.get((party, kind, terms), -HEARD_VALID_S) < HEARD_VALID_S
         if lately and (party, kind, terms) not in self._suspects:
@@ -131,22 +152,51 @@ class Witnesses:
         self.require_current(party, kind, terms)
 
     def require_told(
-        self, terms: str, witnesses: Callable[[], list[tuple[Witness, str | None]]], timeout: float
+        self,
+        terms: str,
+        witnesses: Callable[[], list[tuple[Witness, str | None]]],
+        timeout: float,
+        elsewhere: Callable[[], list[Keeper]] = list,
     ) -> None:
-        """Ask all witnesses of an agreement once since the start; `Unavailable` while none can be reached."""
+        """Ask all witnesses of an agreement once since the start, with those of other agreements; `Unavailable` while
+        none of this agreement can be reached."""
         self.require_held()
         if terms in self._told:
             return
-        asked = witnesses()
-        with ThreadPoolExecutor(len(asked), thread_name_prefix="parley-witness") as pool:
-            calls = [pool.submit(self.tell, terms, witness, key, timeout) for witness, key in asked]
-        failures = [error for call in calls if (error := call.exception()) is not None]
+        asked = [(terms, witness, key) for witness, key in witnesses()]
+        failures = self._ask(asked, elsewhere, timeout)
         for error in sorted(failures, key=lambda error: not isinstance(error, RolledBack)):
             if not isinstance(error, Unavailable):
                 raise error
+        self.require_held()
         if len(failures) == len(asked):
             raise Unavailable(f"no witness of this {self._kind} can be reached; ask the same question again")
         self._told.add(terms)
+        self._asked = True
+
+    def ask_once(self, keepers: Callable[[], list[Keeper]], timeout: float) -> None:
+        """Ask the witnesses of all agreements, once since the start if some reply, else again after a pause. Refuse if
+        one proves that this book went back; one that cannot be reached, or went back itself, stops nothing."""
+        self.require_held()
+        with self._asking:
+            if self._asked or time.monotonic() - self._last_try < ASK_PAUSE_S:
+                return
+            asked = list({(witness.name, key): (terms, witness, key) for terms, witness, key in keepers()}.values())
+            failures = self._ask(asked, list, timeout)
+            self._last_try = time.monotonic()
+            self.require_held()
+            self._asked = len(failures) < len(asked)
+
+    def _ask(self, asked: list[Keeper], elsewhere: Callable[[], list[Keeper]], timeout: float) -> list[BaseException]:
+        """Tell all these at once, and unless that was done before each witness of other agreements; return what went
+        wrong with the former. What the latter prove is remembered."""
+        names = {witness.name for _, witness, _ in asked}
+        further = {} if self._asked else {each[1].name: each for each in elsewhere() if each[1].name not in names}
+        if not asked and not further:
+            return []
+        with ThreadPoolExecutor(len(asked) + len(further), thread_name_prefix="parley-witness") as pool:
+            calls = [pool.submit(self.tell, *each, timeout) for each in (*asked, *further.values())]
+        return [error for call in calls[: len(asked)] if (error := call.exception()) is not None]
 
     def tell(self, terms: str, witness: Witness, key: str | None, timeout: float) -> None:
         """Exchange ends with one witness, until it keeps this book's end and this party keeps its; refuse to go on if
@@ -161,9 +211,9 @@ class Witnesses:
             turn.release()
 
     def _tell(self, terms: str, witness: Witness, key: str | None, due: float) -> None:
-        earlier, book = self._last_known(witness.name), None
+        earlier, shown = self._last_known(witness.name), None
         for attempt in range(MAX_ATTEMPTS):
-            own, kept = self._own_end(terms), self._book.kept(witness.name, "journal", terms, book)
+            own, kept = self._own_end(terms), self._book.kept(witness.name, "journal", terms, shown)
             message = Ends(terms, own, earlier, None if kept is None else self._countersign(kept))
             left = due - time.monotonic()
             if attempt and not left > 0:
@@ -171,7 +221,7 @@ class Witnesses:
             try:
                 reply = witness.exchange_ends(message, max(left, 0.1))
             except NotOffered:
-                if self._book.kept(witness.name, "journal", terms) is not None:
+                if kept is not None or self._book.saw_restore(witness.name, "journal"):
                     raise RolledBack(silent_now(witness.name)) from None
                 self._warn(f"{witness.name}: an older version, which keeps no ends of others' books")
                 return
@@ -179,7 +229,7 @@ class Witnesses:
             agreed = self._keep(reply, Sender(witness.name, key), kept)
             if agreed and (known.head, known.book) == (own.head, own.book):
                 return
-            earlier, book = known.head, None if reply.own is None else reply.own.book
+            earlier, shown = known.head, reply.own
         raise Unavailable(f"{witness.name}: the ends of books change too fast; ask the same question again")
 
     def answer(self, ends: Ends, sender: Sender) -> Ends:
@@ -237,6 +287,8 @@ class Witnesses:
             raise self._rolled_back(kept)
         if kept.countersignature is not None:
             self._signed[kept.witness] = kept
+            if kept.book:  # else a learner's word, which shows nothing that the party signed
+                self._confirmed = max(self._confirmed, kept.head.entries)
 
     def _keep(self, reply: Ends, sender: Sender, before: SignedEnd | None) -> bool:
         """Keep the witness's own end; False if another exchange came in between."""
@@ -248,7 +300,7 @@ class Witnesses:
                 "contact the party's operator"
             )
         kept = self._book.keep(own, reply.earlier)
-        if kept.head == own.head and kept.book == own.book:
+        if kept.head == own.head and kept.book == own.book and not kept.refutes(own):
             self._note_current(own)
             return True
         if before is not None and (kept.head, kept.book) == (before.head, before.book):
@@ -262,7 +314,8 @@ class Witnesses:
         that only lacks the link is asked for it likewise."""
         sender, fewer = (own.party, own.kind, own.terms), own.head.entries < kept.head.entries
         same_length = own.head.entries == kept.head.entries
-        if kept.book != own.book or (same_length and own.head != kept.head) or (fewer and sender in self._suspects):
+        other = kept.book != own.book or kept.refutes(own) or (same_length and own.head != kept.head)
+        if other or (fewer and sender in self._suspects):
             self._behind[sender] = _other_went_back(own, kept)
         elif fewer:
             self._suspects.add(sender)
@@ -283,9 +336,12 @@ class Witnesses:
         return max(ends, key=lambda head: head.entries, default=None)
 
     def _own_end(self, terms: str) -> SignedEnd:
-        book, head = self._book.own()
-        end = SignedEnd(self._name, self._kind, terms, book, head)
-        return end if self._signer is None else replace(end, signature=self._signer.sign(end_text(end)))
+        """Return the book's end as it may be signed now: before all witnesses were asked, no later than confirmed."""
+        (book, head), (origin, restores) = self._book.own(), self._book.lineage()
+        if not self._asked and head.entries > self._confirmed:
+            head = self._book.own_at(self._confirmed) or head
+        end = SignedEnd(self._name, self._kind, terms, book, head, origin=origin, restores=restores)
+        return end if self._signer is None else replace(end, signature=self._signer.sign(*end_texts(end)))
 
     def _countersign(self, end: SignedEnd) -> SignedEnd:
         return end if self._signer is None else countersigned(end, self._name, self._signer)
@@ -295,7 +351,7 @@ class Witnesses:
         return (
             signature is not None
             and self._signer is not None
-            and self._signer.certified(signature, end_text(end), sender.name, sender.key)
+            and self._signer.certified(signature, end_texts(end), sender.name, sender.key)
         )
 
     def _countersigned(self, end: SignedEnd, sender: Sender) -> bool:
@@ -304,7 +360,7 @@ class Witnesses:
             signature is not None
             and self._signer is not None
             and end.witness == sender.name
-            and self._signer.certified(signature, kept_text(end), sender.name, sender.key)
+            and self._signer.certified(signature, kept_texts(end), sender.name, sender.key)
         )
 
     def _signed_here(self, end: SignedEnd) -> bool:
@@ -313,16 +369,26 @@ class Witnesses:
         return (
             signature is not None
             and self._signer is not None
-            and self._signer.once_certified(signature, end_text(end), self._name)
+            and self._signer.once_certified(signature, end_texts(end), self._name)
         )
 
     def _rolled_back(self, later: SignedEnd) -> RolledBack:
-        _, head = self._book.own()
-        who = later.witness or "the learner"
+        (book, head), (origin, restores) = self._book.own(), self._book.lineage()
+        who, remedy = later.witness or "the learner", f"Nothing was released. {REMEDIES[self._kind]}"
+        if later.origin == origin and later.restores > restores:
+            return RolledBack(
+                f"the {self._kind} was put back to before a restore: {who} saw it after restore {later.restores}, and "
+                f"here it has {counted(restores, 'restore')}. {remedy}"
+            )
+        if later.origin == origin and later.restores == restores and later.book not in ("", book):
+            return RolledBack(
+                f"the {self._kind} was put back or restored from two copies: {who} saw another one after restore "
+                f"{restores}. {remedy} once more"
+            )
         return RolledBack(
             f"the {self._kind} was put back to an earlier time or replaced: {who} saw it with "
             f"{counted(later.head.entries, 'row')}, and the {counted(head.entries, 'row')} here do not continue those. "
-            f"Nothing was released. {REMEDIES[self._kind]}"
+            f"{remedy}"
         )
 
 
@@ -335,11 +401,22 @@ def silent_now(party: str) -> str:
 
 
 def _other_went_back(own: SignedEnd, kept: SignedEnd) -> str:
+    remedy = f"It puts the latest {own.kind} back, or runs {RESTORE_COMMANDS[own.kind]}"
+    if kept.refutes(own) and not own.origin:
+        return (
+            f"{own.party}: it stated how often its {own.kind} was restored, and now it does not: its programs or its "
+            "disk are older. It puts its latest disk back and updates Parley, or restores"
+        )
+    if kept.refutes(own) and kept.book != own.book:
+        return (
+            f"{own.party}: its {own.kind} was put back to before a restore, or restored from two copies: it was seen "
+            f"after restore {kept.restores}, and the other one that it shows now has "
+            f"{counted(own.restores, 'restore')}. {remedy}"
+        )
     return (
         f"{own.party}: its {own.kind} was put back to an earlier time or replaced: it had "
         f"{counted(kept.head.entries, 'row')} under the terms {kept.terms[:16]}…, and the "
-        f"{counted(own.head.entries, 'row')} that it shows now do not continue those. It puts the latest {own.kind} "
-        f"back, or runs parley {'owner' if own.kind == 'ledger' else 'host'} restore"
+        f"{counted(own.head.entries, 'row')} that it shows now do not continue those. {remedy}"
     )
 
 
@@ -352,28 +429,32 @@ def put_end(end: SignedEnd, message: wire_pb2.SignedEnd) -> None:
     """Write an end into a message."""
     message.party, message.terms, message.book, message.witness = end.party, end.terms, end.book, end.witness
     message.entries, message.digest, message.kind = end.head.entries, end.head.hash, end.kind
+    message.origin, message.restores = end.origin, end.restores
     for signature, place in ((end.signature, "signature"), (end.countersignature, "countersignature")):
         if signature is not None:
             written = getattr(message, place)
             written.certificate, written.value = signature.certificate, signature.value
+            written.second = signature.second
 
 
 def read_end(message: wire_pb2.SignedEnd) -> SignedEnd:
     """Return the end in a message, or refuse it."""
-    digests = [message.terms, message.digest, *([message.book] if message.book else [])]
+    digests = [message.terms, message.digest, *filter(None, (message.book, message.origin))]
     parties = [message.party, *([message.witness] if message.witness else [])]
     if (
         not all(DIGEST.fullmatch(digest) for digest in digests)
         or not all(re.fullmatch(PARTY, party) for party in parties)
         or message.kind not in get_args(Kind)
         or not 1 <= message.entries <= MAX_ENTRIES
+        or not message.restores <= (MAX_RESTORES if message.origin else 0)
     ):
-        raise Malformed("end of a book: expected a party, the hash of the terms, a number of rows and a digest")
+        raise Malformed(
+            "end of a book: expected a party, the hash of the terms, numbers of rows and restores, and a digest"
+        )
     head, kind = Head(message.entries, message.digest), cast(Kind, message.kind)
     signature, countersignature = _signature(message, "signature"), _signature(message, "countersignature")
-    return SignedEnd(
-        message.party, kind, message.terms, message.book, head, signature, message.witness, countersignature
-    )
+    about = message.party, kind, message.terms, message.book, head
+    return SignedEnd(*about, signature, message.witness, countersignature, message.origin, message.restores)
 
 
 def read_reported(message: wire_pb2.SignedEnd, party: str) -> SignedEnd:
@@ -395,6 +476,7 @@ def _signature(message: wire_pb2.SignedEnd, place: str) -> Signature | None:
     if not message.HasField(place):
         return None
     written = getattr(message, place)
-    if len(written.certificate) > MAX_CERTIFICATE_BYTES or len(written.value) > MAX_SIGNATURE_BYTES:
+    signature = Signature(written.certificate, written.value, written.second)
+    if not signature.fits():
         raise Malformed("end of a book: the signature is too long")
-    return Signature(written.certificate, written.value)
+    return signature

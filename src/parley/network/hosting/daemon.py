@@ -69,7 +69,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
         warnings = identity_reminders(identity, lambda: network.credentials.certificate)
-        maintain(network, warnings, stop, log, slots.cancel_overdue, alive, service.remember)
+        maintain(network, warnings, stop, log, slots.cancel_overdue, alive, service.remember, service.ask_witnesses)
 
 
 class Readiness:

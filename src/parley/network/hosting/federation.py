@@ -14,12 +14,12 @@ from parley.network.exchange.host_connections import RemoteHost
 from parley.network.exchange.messages import require_agreed
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.share_bundle import Opening
-from parley.network.exchange.witnesses import countersigned, end_text, silent_now
+from parley.network.exchange.witnesses import countersigned, silent_now
 from parley.network.hosting.proposal import assignment_of
 from parley.network.hosting.sums import open_answer
 from parley.numerals import counted
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.witnessed import SignedEnd
+from parley.owner.ledger.witnessed import SignedEnd, end_texts
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup
 
@@ -144,10 +144,11 @@ class SharedFederation(Federation):
             not about
             or end.signature is None
             or signer is None
-            or not signer.certified(end.signature, end_text(end), host.name)
+            or not signer.certified(end.signature, end_texts(end), host.name)
         ):
             raise ContradictionError(f"{host.name}: the end of its journal is not signed by a certified key")
-        if known is not None and (opening.earlier != known.head.hash or end.head.entries < known.head.entries):
+        fewer = known is not None and (opening.earlier != known.head.hash or end.head.entries < known.head.entries)
+        if known is not None and (fewer or known.refutes(end)):
             raise ContradictionError(
                 f"{host.name}: the host's journal was rolled back. The journal had "
                 f"{counted(known.head.entries, 'row')}, and its {counted(end.head.entries, 'row')} now do not continue "

@@ -31,7 +31,7 @@ from parley.errors import BrokenChainError, GuaranteeError, LedgerError, StateFo
 from parley.owner.ledger.account import Head
 from parley.owner.ledger.chain import FIRST_PREVIOUS_HASH, Memory, hash_at, head
 from parley.owner.ledger.connections import FileConnection, FileIdentity
-from parley.owner.ledger.witnessed import Book, Witnessed
+from parley.owner.ledger.witnessed import MAX_RESTORES, TOO_MANY_RESTORES, Book, Witnessed, next_restore
 
 APPLICATION, VERSION = 0x50617248, 1
 RESTORED_VERSION = 2  # of a journal with closed terms, which earlier versions of Parley would go on opening
@@ -48,7 +48,7 @@ KEPT_SUM_BYTES = 1 << 26
 # opened     nothing: the sums may leave, and are repeated for ever
 # void       why the round was aborted (text)
 # close      why these terms are closed for ever (text); round 0
-# restore    random; no terms, its number as the round: from here on it is another book to witnesses
+# restore    random; no terms, its number as the round: from here on it is another book to witnesses, of the same origin
 # secret     random; no terms, round 0: in journals of earlier versions, what blinds the ends that others see
 SCHEMA = (
     """CREATE TABLE entries (
@@ -353,6 +353,16 @@ def _book_name(db: sqlite3.Connection) -> str:
     return _blinded(db, "book" if restored is None else f"book {restored[0]}")
 
 
+def _origin(db: sqlite3.Connection) -> str:
+    """Return what this journal and those restored from its copies have in common."""
+    return _blinded(db, "origin")
+
+
+def _restores(db: sqlite3.Connection) -> int:
+    (number,) = db.execute("SELECT MAX(round) FROM entries WHERE kind='restore'").fetchone()
+    return int(number or 0)
+
+
 def _shown_digest(db: sqlite3.Connection, entries: int) -> str | None:
     known = hash_at(db, entries)
     return None if known is None else _blinded(db, f"{entries} {known}")
@@ -363,7 +373,7 @@ def _shown_head(db: sqlite3.Connection) -> Head:
     return Head(end.entries, _blinded(db, f"{end.entries} {end.hash}"))
 
 
-BOOK = Book(_book_name, _shown_head, _shown_digest)
+BOOK = Book(_book_name, _shown_head, _shown_digest, _origin, _restores)
 
 
 def _closed(db: sqlite3.Connection, terms: str) -> bool:
@@ -436,8 +446,10 @@ def close_everything(db: sqlite3.Connection, path: Path, others: Collection[str]
     if name is None:
         name = _hashed(str(path.resolve()))
         _append(db, "", 0, "memory", name)
-    (restores,) = db.execute("SELECT COUNT(*) FROM entries WHERE kind='restore'").fetchone()
-    _append(db, "", restores + 1, "restore", secrets.token_hex(32))
+    number = next_restore(db, BOOK)
+    if number > MAX_RESTORES:
+        raise LedgerError(f"{path}: {TOO_MANY_RESTORES}; make a new journal with parley host init")
+    _append(db, "", number, "restore", secrets.token_hex(32))
     db.execute(f"PRAGMA user_version = {RESTORED_VERSION}")
     return name
 

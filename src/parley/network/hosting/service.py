@@ -14,6 +14,7 @@ travel.
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ from parley.errors import (
 from parley.network.exchange import host_connections as messages
 from parley.network.exchange.host_connections import HostConnections, HostGroup, RemoteHost
 from parley.network.exchange.messages import read_agreement
-from parley.network.exchange.witnesses import Sender, Witness, Witnesses
+from parley.network.exchange.witnesses import Keeper, Sender, Witness, Witnesses
 from parley.network.hosting.channels import Drawer
 from parley.network.hosting.host import PEER_TIMEOUT_S, RESTARTED, Host
 from parley.network.hosting.journal import CLOSED_REASON, Journal
@@ -162,6 +163,9 @@ class HostService:
         self._replies = Replies(log, messages.write_refusal, FAILURE_MESSAGE)
         warn = lambda reason: log.rate_limited("warning", reason=reason)  # noqa: E731
         self.witnesses = Witnesses(name, "journal", journal.witnessed, connections.signer(), warn)
+        self._asker = ThreadPoolExecutor(1, thread_name_prefix="parley-ask")
+        self._asking: Future[None] = Future()
+        self._asking.set_result(None)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedAgreement] = {}
         self._closed: set[str] = set()  # accepted terms that a restore closed
@@ -328,6 +332,7 @@ class HostService:
 
     def close(self) -> None:
         """Leave all agreements: end their drawing and close their connections."""
+        self._asker.shutdown(wait=False, cancel_futures=True)
         for hosted in self.hosted:
             hosted.close()
 
@@ -335,6 +340,19 @@ class HostService:
         """Write down what witnesses signed; trouble is logged, and every question meets it again."""
         try:
             self.witnesses.flush()
+        except (ParleyError, OSError) as error:
+            self._log.rate_limited("journal-trouble", reason=loggable(error))
+
+    def ask_witnesses(self) -> None:
+        """Begin to ask the other hosts where they saw this journal end, once after a start; nobody waits."""
+        if not self.witnesses.asked and self._asking.done():
+            self._asking = self._asker.submit(self._ask_witnesses)
+
+    def _ask_witnesses(self) -> None:
+        try:
+            self.witnesses.ask_once(self._keepers, PEER_TIMEOUT_S)
+        except RolledBack as error:
+            self._log.rate_limited("rolled-back", reason=loggable(error))
         except (ParleyError, OSError) as error:
             self._log.rate_limited("journal-trouble", reason=loggable(error))
 
@@ -350,9 +368,13 @@ class HostService:
     def _require_told(self, hosted: HostedAgreement) -> None:
         """Wait for another host, once after a start, that says where it saw this journal end; only then write."""
         terms = hosted.assignment.terms_hash
-        self.witnesses.require_told(terms, hosted.witnesses, PEER_TIMEOUT_S)
+        self.witnesses.require_told(terms, hosted.witnesses, PEER_TIMEOUT_S, self._keepers)
         for number in hosted.host.begin():
             self._log("void", terms=terms, round=number, reason=RESTARTED)
+
+    def _keepers(self) -> list[Keeper]:
+        """Return the other hosts of all agreements that are served."""
+        return [(each.assignment.terms_hash, *keeper) for each in self.hosted for keeper in each.witnesses()]
 
     def _require_heard(self, hosted: HostedAgreement, other: int) -> None:
         """Refuse another host that shows no end of its journal any more."""

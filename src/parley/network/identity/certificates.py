@@ -311,10 +311,6 @@ def require_private(key: Path) -> None:
         raise CertificateError(f"{key}: other accounts may read this key; run chmod 600 {key}")
 
 
-MAX_CERTIFICATE_BYTES = 1 << 14
-MAX_SIGNATURE_BYTES = 256
-
-
 class Signer:
     """Signs as one party and checks what others signed. A renewed certificate is taken up without a restart."""
 
@@ -329,8 +325,8 @@ class Signer:
         """The name on this party's certificate."""
         return names(_parsed(self._certificate))[0]
 
-    def sign(self, text: bytes) -> Signature:
-        """Return this party's signature of the text."""
+    def sign(self, text: bytes, second: bytes = b"") -> Signature:
+        """Return this party's signature of the text, and the same key's of its `second` form, if it has one."""
         with self._lock:
             version = self._file_versions()
             if version != self._version:
@@ -340,20 +336,21 @@ class Signer:
                 except (CertificateError, OSError):
                     pass  # half renewed: the pair that was read before signs meanwhile
             key, certificate = self._key, self._certificate
-        return Signature(certificate, key.sign(text, ec.ECDSA(hashes.SHA256())))
+        signed = [key.sign(each, ec.ECDSA(hashes.SHA256())) if each else b"" for each in (text, second)]
+        return Signature(certificate, *signed)
 
-    def certified(self, signature: Signature, text: bytes, party: str, key: str | None = None) -> bool:
-        """Whether somebody signed the text whom the authority certified under the party's name, and did not revoke;
-        with a `key`, only the holder of that one."""
-        return self.once_certified(signature, text, party) and (
+    def certified(self, signature: Signature, texts: tuple[bytes, bytes], party: str, key: str | None = None) -> bool:
+        """Whether somebody signed both forms of a text whom the authority certified under the party's name, and did not
+        revoke; with a `key`, only the holder of that one. An empty second form needs no signature."""
+        return self.once_certified(signature, texts, party) and (
             _parsed(signature.certificate).serial_number not in self._revoked
             and key in (None, fingerprint(_parsed(signature.certificate)))
         )
 
-    def once_certified(self, signature: Signature, text: bytes, party: str) -> bool:
-        """Whether a key that the authority ever certified under this name signed the text, expired or revoked by now
+    def once_certified(self, signature: Signature, texts: tuple[bytes, bytes], party: str) -> bool:
+        """Whether a key that the authority ever certified under this name signed both forms, expired or revoked by now
         or not: for what a party signed itself, long ago."""
-        if len(signature.certificate) > MAX_CERTIFICATE_BYTES or len(signature.value) > MAX_SIGNATURE_BYTES:
+        if not signature.fits():
             return False
         try:
             certificate = _parsed(signature.certificate)
@@ -363,7 +360,9 @@ class Signer:
         if party not in names(certificate) or not isinstance(public, ec.EllipticCurvePublicKey):
             return False
         try:
-            public.verify(signature.value, text, ec.ECDSA(hashes.SHA256()))
+            for text, value in zip(texts, (signature.value, signature.second), strict=True):
+                if text:
+                    public.verify(value, text, ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
             return False
         return _issued(signature.certificate, self._authority)

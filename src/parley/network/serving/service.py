@@ -192,9 +192,13 @@ class OwnerService:
                 if self._witnesses is not None:
                     self._witnesses.flush()
                 if self._delivery is not None:
-                    self._delivery.refresh(lambda terms: self._owner.ledger.account(terms).used_up)
+                    self._delivery.refresh(lambda terms: self._owner.ledger.account(terms).used_up, self._note_rollback)
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("ledger-trouble", reason=loggable(error))
+
+    def _note_rollback(self, terms: str, host: str, error: RolledBack) -> None:
+        """Log that a look found a book that went back: the host's journal, or this ledger."""
+        self._log.rate_limited("rolled-back", terms=terms, host=host, reason=loggable(error))
 
     def _watch(self, terms: str) -> None:
         """Look where the hosts' journals end, as before this daemon's start."""

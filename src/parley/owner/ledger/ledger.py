@@ -28,7 +28,7 @@ from parley.owner.ledger.account import (
     Rule,
     largest_rho,
 )
-from parley.owner.ledger.chain import COLUMNS, FIRST_PREVIOUS_HASH, Drawing, Memory, append, hash_at, head
+from parley.owner.ledger.chain import COLUMNS, Drawing, Memory, append, hash_at, head
 from parley.owner.ledger.connections import FileConnection, FileIdentity
 from parley.owner.ledger.opening import (
     MAX_ROWS_VERIFIED_FULLY,
@@ -40,7 +40,7 @@ from parley.owner.ledger.opening import (
     recall,
     require_known,
 )
-from parley.owner.ledger.witnessed import Book, Witnessed
+from parley.owner.ledger.witnessed import Witnessed
 from parley.validate import Floats, exact
 
 SECRET_BYTES = 32  # bytes
@@ -163,13 +163,12 @@ class Ledger:
     def identity(self) -> str:
         """What this ledger and its copies alone have in common: the hash of the first row, which is random."""
         with self._reader.connection() as db:
-            return hash_at(db, 1) or FIRST_PREVIOUS_HASH
+            return stored_rows.origin(db)
 
     @cached_property
     def witnessed(self) -> Witnessed:
         """The ends of others' books that this file keeps, and what witnesses signed about this ledger."""
-        book = Book(stored_rows.book_name, head, hash_at)
-        return Witnessed(book, self._writer.transaction, self._reader.transaction)
+        return Witnessed(stored_rows.BOOK, self._writer.transaction, self._reader.transaction)
 
     @cached_property
     def secret(self) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Budget, Reservation, Rule, largest_rho, same_question
 from parley.owner.ledger.chain import FIRST_PREVIOUS_HASH, PAD_BYTES, answer_digest, append, hash_at, head, seal
+from parley.owner.ledger.witnessed import MAX_RESTORES, TOO_MANY_RESTORES, Book, next_restore
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
@@ -75,7 +76,23 @@ def book_name(db: sqlite3.Connection) -> str:
     """Return what witnesses know the ledger by: the hash of its first row, or of its last restore, which begins a new
     book under which none of the earlier agreements is answered."""
     row = db.execute("SELECT hash FROM entries WHERE kind='restore' ORDER BY seq DESC LIMIT 1").fetchone()
-    return (hash_at(db, 1) or FIRST_PREVIOUS_HASH) if row is None else str(row[0])
+    return origin(db) if row is None else str(row[0])
+
+
+def origin(db: sqlite3.Connection) -> str:
+    """Return what this ledger and those restored from its copies have in common: the hash of the first row."""
+    return hash_at(db, 1) or FIRST_PREVIOUS_HASH
+
+
+def restores(db: sqlite3.Connection) -> int:
+    """Return the number of the last restore, 0 for none; rows of earlier versions do not state theirs."""
+    number = 0
+    for (event,) in db.execute("SELECT event FROM entries WHERE kind='restore' ORDER BY seq"):
+        number = max(number + 1, event_facts(event).get("restore", 0))
+    return number
+
+
+BOOK = Book(book_name, head, hash_at, origin, restores)
 
 
 def upgraded(db: sqlite3.Connection) -> int | None:
@@ -317,7 +334,10 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
             accept(db, path, reservation, None)
     for _, terms_hash in accepted(db):
         close(db, terms_hash, "restore")
-    assumed, held = {"assumed": "all" if everything else "agreements"}, rho_budget(db)
+    number = next_restore(db, BOOK)
+    if number > MAX_RESTORES:
+        raise LedgerError(f"{path}: {TOO_MANY_RESTORES}; begin a new ledger")
+    assumed, held = {"assumed": "all" if everything else "agreements", "restore": number}, rho_budget(db)
     if held is not None:
         unspent_rho = held[0] - held[1] if everything else Fraction(0)
         event = _event(assumed | {"rho": str(unspent_rho)})
