@@ -148,6 +148,22 @@ class StableEvent(Event):
         return super().to_dict() | {"alpha": self.alpha}
 
 
+@dataclass(frozen=True)
+class MatchedEvent(Event):
+    """Second moments over matched people with normal noise, of standard deviation multiplier x sensitivity on every
+    number; and, for those who match, how many people match, at (`match_epsilon`, `match_delta`)."""
+
+    mechanism = "matched-gaussian"
+
+    norm: Norm = field(default="l2", init=False)
+    match_epsilon: float = field(kw_only=True)
+    match_delta: float = field(kw_only=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain data, for a ledger."""
+        return super().to_dict() | {"match_epsilon": self.match_epsilon, "match_delta": self.match_delta}
+
+
 EVENTS: dict[str, type[Event]] = {
-    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent, PureEvent)
+    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent, PureEvent, MatchedEvent)
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from parley.learning.algorithms.algorithm import Algorithm
     from parley.learning.outcome.model import JointModel
     from parley.owner.owner import Agreement, Owner
+    from parley.privacy.sharing.matching.match import MatchPlan
     from parley.protocol.setup import Setup
     from parley.report.figures.picture import Picture
     from parley.report.summaries import Summary
@@ -77,6 +78,10 @@ class Task(ABC):
     def noise_may_fail(self, terms: Terms) -> bool:
         """Whether part of delta is the probability that the noise protects nobody: there is no zCDP then."""
         return False
+
+    def match_plan(self, setup: "Setup") -> "MatchPlan | None":
+        """Return how hosts match owners' tables; None: they add up answers."""
+        return None
 
     # What a person reads who is asked to accept
     def columns(self, model: Model) -> Sequence[str]:

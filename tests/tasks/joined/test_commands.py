@@ -71,11 +71,9 @@ def test_a_saved_model_predicts_from_all_columns(folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("train", "TERMS", "--ledgers", "books", "--lifetime", "2"),
         ("forecast", "TERMS"),
         ("plan", "TERMS"),
         ("negotiate", "TERMS"),
-        ("audit", "TERMS"),
         ("train", "TERMS", "--plot", "x.png"),
     ],
 )
@@ -84,9 +82,7 @@ def test_what_joined_tables_cannot_do_yet_is_one_sentence(folder, tmp_path, monk
     result = run(*(folder / "terms.toml" if each == "TERMS" else each for each in arguments))
     assert result.exit_code != 0
     said = str(result.exception)
-    assert (
-        "joined tables" in said or "can only simulate such terms" in said or "not available for the task joined" in said
-    )
+    assert "joined tables" in said or "not available for the task joined" in said
     assert not [*tmp_path.iterdir()]
 
 

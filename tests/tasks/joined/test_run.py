@@ -8,7 +8,7 @@ import pytest
 from bank_and_shop import content, joined_terms, people, tables
 
 import parley
-from parley.errors import DataError, SettingError, TermsError
+from parley.errors import DataError, SettingError
 from parley.learning.outcome.model import load_model
 from parley.owner.owner import Owner
 from parley.protocol.task import RunSettings
@@ -144,20 +144,39 @@ def test_repeated_keys_and_ledgers_are_refused(tmp_path):
         simulated(bank, shop, replicates=0)
 
 
-def test_nothing_is_accepted_served_or_asked_under_such_terms(tmp_path):
-    from parley.learning.deployed import prepare_run
+def test_a_release_is_the_simulation_with_the_hosts_own_noise(tmp_path):
+    """Ledgers are debited once, and the model is that of the moments in the open but for noise."""
+    from parley.owner.ledger import Ledger
+    from parley.tasks.joined.release import JoinedRelease
+
+    terms = joined_terms(3000, 3000, epsilon=5.0)
+    bank, shop = tables(people(3000), 0, 0)
+    owners = [
+        Owner(name, rows, ledger=Ledger(tmp_path / f"{name}.ledger", 60.0, 1e-3))
+        for name, rows in (("bank", bank), ("shop", shop))
+    ]
+    for owner in owners:
+        owner.accept(terms)
+    released = parley.train(terms, owners)
+    again = parley.train(terms, owners)
+    assert isinstance(released, JoinedRelease)
+    np.testing.assert_array_equal(again.moments.matrix, released.moments.matrix)
+    plan, clear = join_plan(terms), simulated(bank, shop, epsilon=5.0).clear
+    spread = plan.law.deviation / clear.people
+    assert np.abs(released.moments.matrix - clear.matrix).max() < 8 * spread
+    assert abs(released.moments.people - clear.people) < 8 * plan.law.deviation
+    assert released.spent == {"bank": 5.0, "shop": 5.0}
+    for owner in owners:
+        owner.ledger.close()
+
+
+def test_owners_with_and_without_ledgers_are_not_mixed(tmp_path):
     from parley.owner.ledger import Ledger
 
     bank, shop = tables(people(100), 0, 0)
-    terms = joined_terms(100, 100)
-    refused = "these terms join tables about the same people, and Parley can only simulate such terms so far"
     owner = Owner("bank", bank, ledger=Ledger(tmp_path / "bank.ledger", 10.0, 1e-3))
-    with pytest.raises(TermsError, match=refused):
-        owner.accept(terms)
-    with pytest.raises(TermsError, match=refused):
-        prepare_run(terms, tmp_path / "checkpoint")
-    with pytest.raises(SettingError, match="cannot release a model from joined tables yet"):
-        parley.train(terms, [owner, Owner("shop", shop)])
+    with pytest.raises(SettingError, match="either all owners have ledgers"):
+        parley.train(joined_terms(100, 100), [owner, Owner("shop", shop)])
     owner.ledger.close()
 
 

@@ -170,7 +170,8 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     if len(assignment.hosts) == MAX_HOSTS:
         verified = ", verify each other's computation" if assignment.cheating else ""
         checked = ", check that each answer keeps its bounds" if assignment.checked else ""
-        does = f"draw {shapes} with the others{verified}{checked}, and"
+        matched = ", match the owners' tables on shares" if assignment.join is not None else ""
+        does = f"draw {shapes} with the others{verified}{checked}{matched}, and"
         sees = "two of three shares of every answer, which tell you"
         others = f"others are {others}"
     else:

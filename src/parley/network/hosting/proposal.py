@@ -120,9 +120,10 @@ def assignment_of(setup: Setup) -> HostAssignment:
         for part in terms.owners:
             for stage in setup.part(part.name).stages:
                 answer_bounds(stage)
-    hosts = tuple(host.name for host in terms.hosts)
+    hosts, paired, plan = tuple(host.name for host in terms.hosts), terms.noise.paired, setup.task.match_plan(setup)
+    join = None if plan is None else TableJoin(tuple(owner.name for owner in terms.owners), plan)
     return HostAssignment(
-        terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, terms.noise.paired, cheating, checked
+        terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find, paired, cheating, checked, join
     )
 
 

@@ -1,33 +1,80 @@
 """`parley train` under terms of joined tables: a simulation, and what each owner could do alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from parley.errors import SettingError
+from parley.learning.deployed import prepare_run
 from parley.learning.outcome.guarantee import KEEP_INSIDE_NOTE
 from parley.numerals import counted, number
 from parley.protocol.task import RunSettings
-from parley.report.run_options import RunOptions, owners_here
+from parley.report.run_options import (
+    RunOptions,
+    ask_owners_elsewhere,
+    owners_here,
+    require_one_way,
+    unheard_lines,
+)
 from parley.report.sheet import BLANK_LINE, Grid, Line, Part, Sheet, lines
 from parley.report.terminal import progress_bar
-from parley.tasks.joined.plan import JoinPlan
-from parley.tasks.joined.run import NO_RELEASE, JoinedResult, Scored, simulate_join
+from parley.tasks.joined.guarantee import guarantee_sentences
+from parley.tasks.joined.law import JoinedLaw
+from parley.tasks.joined.release import JoinedRelease, release_joined
+from parley.tasks.joined.run import JoinedResult, Scored, simulate_join
 from parley.terms import Terms
-from parley.validate import printable, upper
+from parley.validate import printable
 
 FEW_PEOPLE = 5  # deviations of the noisy count: below, nothing can be said of the people
 
 
 def run_joined(terms: Terms, options: RunOptions) -> Sheet:
-    """Run `parley train` under terms of joined tables."""
-    if options.ledgers is not None:
-        raise SettingError(NO_RELEASE)
+    """Run `parley train` and `parley learner run` under terms of joined tables."""
+    require_one_way(options)
+    if options.addresses is not None:
+        answers = ask_owners_elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+        return _released(JoinedRelease.from_answers(answers), answers.missing_owners, options)
     owners = owners_here(terms, options)
+    if options.ledgers is not None:
+        with progress_bar("matching") as progress:
+            release = release_joined(terms, owners, progress)
+        return _released(release, (), options)
     with progress_bar("matching") as progress:
         settings = RunSettings(replicates=options.replicates, seed=options.seed, progress=progress)
         result = simulate_join(terms, owners, settings)
     if options.save is not None:
         result.model.save(options.save)
     return Sheet(result.to_json(), _shown(result), inside=True)
+
+
+def _released(release: JoinedRelease, missing_owners: Sequence[str], options: RunOptions) -> Sheet:
+    """Return what a release shows, and save its model."""
+    if options.save is not None:
+        release.model.save(options.save)
+    terms, law = release.terms, release.plan.law
+    people = f"About {number(release.moments.people)} people are in all tables, give or take {number(law.deviation)}."
+    shown: list[Part] = [
+        Line("Released, debited.", "italic", folded=True),
+        BLANK_LINE,
+        Grid(release_rows(release), terms.title or "Owners"),
+        Line(people, folded=True),
+        *lines(
+            [_hidden(release.moments.people, law), DROWNED if release.fitted.drowned else None], "yellow", folded=True
+        ),
+        BLANK_LINE,
+        *lines(guarantee_sentences(release.plan), "dim", folded=True),
+        *unheard_lines(missing_owners),
+        Line(f"terms {terms.hash[:16]}…   {release.seconds:.1f} s", "dim"),
+    ]
+    return Sheet(release.to_json() | {"unheard": list(missing_owners)}, shown, inside=False)
+
+
+def release_rows(release: JoinedRelease) -> list[list[str]]:
+    """Return a table of the owners: rows and what their ledgers have spent."""
+    rows = [["owner", "rows", "ε spent"]]
+    for owner in release.terms.owners:
+        spent = release.spent.get(owner.name)
+        rows.append([printable(owner.name), f"{owner.records:,}", "unknown" if spent is None else number(spent)])
+    return rows
 
 
 def _shown(result: JoinedResult) -> list[Part]:
@@ -45,7 +92,7 @@ def _shown(result: JoinedResult) -> list[Part]:
         Line(people, folded=True),
         BLANK_LINE,
         Grid(model_rows(result), "On held-out people"),
-        *lines([_few_people(result), _drowned(result)], "yellow", folded=True),
+        *lines([_few_people(result), DROWNED if result.fits[0].drowned else None], "yellow", folded=True),
         BLANK_LINE,
         *lines(guarantee_sentences(result.plan), "dim", folded=True),
         Line(f"terms {terms.hash[:16]}…   {len(result.fits)} run(s), {result.seconds:.1f} s", "dim"),
@@ -83,37 +130,16 @@ def _cell(scored: Scored, metric: str) -> str:
 
 
 def _few_people(result: JoinedResult) -> str | None:
-    if result.matched > FEW_PEOPLE * result.plan.law.deviation:
+    return _hidden(result.matched, result.plan.law)
+
+
+def _hidden(people: float, law: JoinedLaw) -> str | None:
+    if people > FEW_PEOPLE * law.deviation:
         return None
     return (
-        f"{result.matched:,} matched people are hidden by the noise, whose standard deviation is "
-        f"{number(result.plan.law.deviation)} people: use more people, fewer columns or a larger ε."
+        f"{number(people)} matched people are hidden by the noise, whose standard deviation is "
+        f"{number(law.deviation)} people: use more people, fewer columns or a larger ε."
     )
 
 
-def _drowned(result: JoinedResult) -> str | None:
-    if not result.fits[0].drowned:
-        return None
-    return (
-        "Some directions of the columns do not stand clear of the noise. The model is pulled towards zero along them."
-    )
-
-
-def guarantee_sentences(plan: JoinPlan) -> list[str]:
-    """Return the guarantee of a release under these terms, and its limits."""
-    terms, join, law = plan.terms, plan.join, plan.law
-    epsilon, delta = number(upper(terms.common_epsilon), side="above"), number(terms.privacy.delta, side="above")
-    count, rest = number(join.epsilon, side="above"), number(upper(law.epsilon), side="above")
-    hosts = ", ".join(host.name for host in terms.hosts)
-    return [
-        f"A release under these terms is (ε, δ)-differentially private for every person, in all tables together, with "
-        f"ε = {epsilon} and δ = {delta}: {count} for the number of matches that hosts see, {rest} for the moments that "
-        "the learner sees.",
-        "Two sets of tables are neighbours if one person's row in some of them becomes that of one newcomer, who was "
-        "in none of these tables. Table sizes are public. A person replaced by two people who are already in other "
-        "tables is not covered.",
-        f"The guarantee holds if at most one of the hosts {hosts} looks at what it receives, no two act together, and "
-        "all follow the protocol. Owners may lie about their own rows.",
-        f"One person moves the {law.noise.size:,} opened numbers by at most {number(law.moved / law.unit**2)} in L2. "
-        f"The noise in each has standard deviation {number(law.deviation)}.",
-    ]
+DROWNED = "Some directions of the columns do not stand clear of the noise. The model is pulled towards zero along them."

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, fit_preparation
 from parley.errors import DataError, TermsError
+from parley.privacy.sharing.matching.dummies import law_of_counts
+from parley.privacy.sharing.matching.match import MatchPlan
+from parley.privacy.sharing.matching.packed_rows import TableShape
 from parley.tasks.joined.law import MECHANISM, JoinedLaw, joined_law
 from parley.terms import OwnerTerms, Terms
 from parley.terms.join import Join
@@ -67,6 +70,16 @@ class JoinPlan:
         )
 
     @cached_property
+    def match_plan(self) -> MatchPlan:
+        """What hosts know of the match."""
+        law, join, owners = self.law, self.join, self.terms.owners
+        shapes = tuple(
+            TableShape(part.records, owner.width, law.digits, clip * clip)
+            for part, owner, clip in zip(owners, self.owners, law.clips, strict=True)
+        )
+        return MatchPlan(shapes, law_of_counts(join.epsilon, join.delta, len(owners)), law.unit)
+
+    @cached_property
     def features(self) -> NDArray[np.intp]:
         """The places of the features among a joined row's numbers, in the model's order."""
         return np.concatenate([self.places(owner.name)[: len(owner.sizes)] for owner in self.owners])
@@ -118,7 +131,7 @@ def join_plan(terms: Terms) -> JoinPlan:
     if tuple(labels) != whole.labels or sum(len(owner.sizes) for owner in owners) != _columns(whole):
         raise TermsError("model: the columns of the owners do not add up to the columns of the model")
     plan = JoinPlan(terms, terms.join, whole, public, owners)
-    _ = plan.law  # refuses what does not fit
+    _ = plan.match_plan  # refuses what does not fit
     return plan
 
 

@@ -24,10 +24,7 @@ from parley.tasks.joined.tables import PeopleTable, people_table
 from parley.terms import Terms
 from parley.validate import Floats, upper
 
-NO_RELEASE = (
-    "[join]: Parley cannot release a model from joined tables yet; it can only simulate one. Remove --ledgers, and run "
-    "parley train without it"
-)
+STUDY_ONLY = "owners: either all owners have ledgers, for a release, or none has, for a simulation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +107,7 @@ def simulate_join(terms: Terms, owners: Sequence[Owner], settings: RunSettings) 
     """Simulate the match and the models under these terms, with the tables of all owners on this machine."""
     began = time.perf_counter()
     if any(owner.releases for owner in owners):
-        raise SettingError(NO_RELEASE)
+        raise SettingError(STUDY_ONLY)
     if settings.replicates < 1:
         raise SettingError(f"replicates = {settings.replicates}: expected at least 1")
     plan = join_plan(terms)

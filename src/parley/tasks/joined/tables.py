@@ -19,7 +19,7 @@ from parley.data.sources.source import chosen_rows
 from parley.data.table import require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError
-from parley.privacy.mechanisms.exact_samplers import Integers, random_words
+from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, random_words
 from parley.privacy.sharing.matching.keyed_rows import KEY_WORDS, KeyedRows, hash_keys
 from parley.tasks.joined.law import JoinedLaw
 from parley.tasks.joined.plan import JoinPlan, OwnerColumns
@@ -44,9 +44,9 @@ class PeopleTable:
         """The rows that may be matched."""
         return self.present & ~self.held_out
 
-    def keyed(self, law: JoinedLaw, clip: int, about: str) -> KeyedRows:
+    def keyed(self, law: JoinedLaw, clip: int, about: str, words: DrawWords = random_words) -> KeyedRows:
         """Return the rows in grid steps, each of norm at most `clip`. `about`: what keys are hashed with, the same for
-        all tables."""
+        all tables; `words` supplies the keys of rows that take no part."""
         targets = np.rint(self.targets * law.unit).astype(np.int64)
         squares = (targets * targets).sum(axis=1)
         features = shortened(np.rint(self.features * law.unit).astype(np.int64), clip * clip - squares)
@@ -54,7 +54,7 @@ class PeopleTable:
         keys = hash_keys(self.people, about)
         out = ~self.trained
         values[out] = 0
-        keys[out] = random_words(KEY_WORDS * int(np.count_nonzero(out))).reshape(-1, KEY_WORDS)
+        keys[out] = words(KEY_WORDS * int(np.count_nonzero(out))).reshape(-1, KEY_WORDS)
         return KeyedRows(keys, values, law.digits)
 
 

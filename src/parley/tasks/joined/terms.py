@@ -9,6 +9,7 @@ from parley.terms.keys import quoted_choices
 from parley.terms.rules import OneRelease
 from parley.terms.sections import OWNER_UNIT, SHARED_NOISE, CheckableTerms, Learning, OwnerTerms
 
+MAX_TABLES = 4  # as many as hosts match (`sharing.matching.dummies`)
 KINDS = ("linear-regression", "least-squares-classes", "logistic-regression")
 START_KIND = "logistic-regression"  # whose loss is replaced by a quadratic one around a start
 # keys of [model] that mix columns of several owners, or that nobody has proved here
@@ -43,6 +44,8 @@ def _check_columns(terms: CheckableTerms) -> None:
     """Refuse columns that belong to nobody or to two owners."""
     if len(terms.owners) < 2:
         raise ValueError("owners|expected two owners or more, because a join needs two tables")
+    if len(terms.owners) > MAX_TABLES:
+        raise ValueError(f"owners|expected at most {MAX_TABLES} owners with joined tables")
     for owner in terms.owners:
         if owner.columns is None:
             raise ValueError(

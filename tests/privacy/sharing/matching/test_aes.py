@@ -14,8 +14,9 @@ def in_the_open(blocks: np.ndarray, key: np.ndarray) -> np.ndarray:
     return np.frombuffer(made, dtype="<u8").reshape(-1, 2)
 
 
-@pytest.mark.parametrize("rows", [1, 64, 65])
-def test_as_the_library_of_the_field(rows: int) -> None:
+@pytest.mark.parametrize(("rows", "batch"), [(1, 1 << 10), (64, 1 << 10), (65, 1 << 10), (130, 1)])
+def test_as_the_library_of_the_field(rows: int, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aes, "BATCH_WORDS", batch)
     rng = np.random.default_rng(rows)
     blocks, key = (rng.integers(0, 2**64, size=size, dtype=np.uint64) for size in ((rows, 2), 2))
     shares, keys = split(blocks, rng, xor=True), split(key, rng, xor=True)
@@ -31,11 +32,6 @@ def test_the_standards_own_example() -> None:
     shares, keys = split(block, rng, xor=True), split(key, rng, xor=True)
     made = all_three(make_keys("b"), lambda host: aes.encrypt(host, shares[host.index], keys[host.index]))
     assert joined(made, xor=True).astype("<u8").tobytes().hex() == "3925841d02dc09fbdc118597196a0b32"
-
-
-def test_batches_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aes, "BATCH_WORDS", 1)
-    test_as_the_library_of_the_field(130)
 
 
 def test_a_byte_takes_36_ands_in_four_rounds() -> None:

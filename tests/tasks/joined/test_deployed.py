@@ -1,0 +1,87 @@
+"""Joined tables between organisations: owners' daemons share, hosts' daemons match, the learner fits."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hosted_consortium import HostedConsortium
+
+import parley
+from parley.learning.outcome.model import load_model
+
+PEOPLE = 400
+TERMS = """
+title = "Joined"
+[model]
+kind = "linear-regression"
+target = "y"
+bounds = { x0 = [-3, 3], x1 = [-3, 3], y = [-4, 4] }
+[join]
+key = "who"
+epsilon = 1.0
+delta = 1e-6
+[learning]
+algorithm = "joined-moments"
+learner = "learner"
+[privacy]
+mechanism = "gaussian"
+noise = "shared"
+delta = 5e-6
+[[owners]]
+name = "a"
+records = 300
+epsilon = 4.0
+columns = ["x0", "y"]
+[[owners]]
+name = "b"
+records = 350
+epsilon = 4.0
+columns = ["x1"]
+[[hosts]]
+name = "h0"
+[[hosts]]
+name = "h1"
+[[hosts]]
+name = "h2"
+"""
+
+
+class JoinedConsortium(HostedConsortium):
+    """Owners a and b with other columns of the same people."""
+
+    def __init__(self, folder) -> None:
+        super().__init__(folder, names="ab", lifetime=20.0)
+        rng = np.random.default_rng(4)
+        x = rng.uniform(-2, 2, size=(PEOPLE, 2))
+        y = x @ [1.0, -0.5] + rng.normal(0, 0.1, PEOPLE)
+        people = pd.DataFrame({"who": [f"p{k}" for k in range(PEOPLE)], "x0": x[:, 0], "x1": x[:, 1], "y": y})
+        people.sample(300, random_state=1)[["who", "x0", "y"]].to_csv(folder / "a.csv", index=False)
+        people.sample(350, random_state=2)[["who", "x1"]].to_csv(folder / "b.csv", index=False)
+
+    def write_terms(self, file: str = "terms.toml", **settings) -> parley.Terms:
+        (self.folder / file).write_text(TERMS)
+        return parley.load_terms(self.folder / file)
+
+
+@pytest.fixture
+def consortium(tmp_path):
+    made = JoinedConsortium(tmp_path)
+    yield made
+    made.close()
+
+
+def test_daemons_share_match_and_fit(consortium):
+    terms = consortium.write_terms()
+    consortium.accept(terms)
+    consortium.start_hosts()
+    consortium.start()
+    told = consortium.learn("--save", str(consortium.folder / "model.json"))
+    assert told["released"]
+    assert [owner["epsilon_spent"] for owner in told["owners"]] == [4.0, 4.0]
+    assert abs(told["people"] - 262) < 8 * told["deviation"]
+    assert {number: len(records) for number, records in consortium.opened(terms, 1).items()} == {1: 1}
+    model = load_model(consortium.folder / "model.json")
+    predicted = model.predict(pd.DataFrame({"x0": [2.0, -2.0], "x1": [2.0, -2.0]}))
+    assert predicted[0] > predicted[1]
+    assert json.loads((consortium.folder / "model.json").read_text())
