@@ -11,6 +11,7 @@ Dicker 2016). From a public start it is the best line for the margins of the pub
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +121,17 @@ def normal_line(mean: float, variance: float) -> tuple[float, float]:
     >>> normal_line(0.0, 0.0)
     (0.5, 0.25)
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    nodes, weights = _quadrature()
     sigma = expit(mean + np.sqrt(variance) * nodes)
-    weights = weights / weights.sum()
     slope = float(weights @ (sigma * (1 - sigma)))
     return round(float(weights @ sigma) - slope * mean, 15), round(slope, 15)
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return the nodes of a normal law and their weights, which add up to 1."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return nodes, weights / weights.sum()
 
 
 def public_line(plan: JoinPlan) -> tuple[float, float]:

@@ -103,6 +103,16 @@ class JoinPlan:
             begun += owner.width
         raise TermsError(f"owners: the terms have no owner {name!r}")
 
+    def columns_of(self, name: str) -> NDArray[np.intp]:
+        """Return the places, among the model's columns, of one owner's features, and of the constant."""
+        begun = 0
+        for owner in self.owners:
+            if owner.name == name:
+                constant = np.arange(len(self.features), len(self.sizes))
+                return np.concatenate([np.arange(begun, begun + len(owner.sizes)), constant]).astype(np.intp)
+            begun += len(owner.sizes)
+        raise TermsError(f"owners: the terms have no owner {name!r}")
+
     @cached_property
     def sizes(self) -> Floats:
         """What the model's features were divided by, and the constant, if the model has one."""

@@ -18,7 +18,7 @@ from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
 from parley.privacy.sharing.matching.keyed_rows import joined_moments
 from parley.protocol.task import RunSettings
-from parley.tasks.joined.fitting import Fitted, MeanMoments, Places, fit_moments, mean_moments, risk, scored_rows
+from parley.tasks.joined.fitting import Fitted, MeanMoments, fit_moments, mean_moments, risk, scored_rows
 from parley.tasks.joined.plan import JoinPlan, join_plan
 from parley.tasks.joined.tables import PeopleTable, people_table
 from parley.terms import Terms
@@ -188,25 +188,13 @@ def _alone(
     rows; of another owner's columns nobody could learn without the match."""
     found = []
     for table in tables:
-        name, only = table.columns.name, _own_columns(plan, table.columns.name)
+        name, only = table.columns.name, plan.columns_of(table.columns.name)
         if table.columns.outcomes and only.size:
             own = _own_moments(plan, table)
             found.append((f"{name} alone", own.people, fit_moments(plan, own, only)))
         elif len(table.columns.sizes):
             found.append((f"columns of {name}, matched", float(matched), fit_moments(plan, clear, only)))
     return found
-
-
-def _own_columns(plan: JoinPlan, name: str) -> Places:
-    """Return the model's columns that belong to one owner, and the constant."""
-    begun = 0
-    for owner in plan.owners:
-        if owner.name == name:
-            own = np.arange(begun, begun + len(owner.sizes))
-            constant = np.arange(len(plan.features), len(plan.sizes))
-            return np.concatenate([own, constant]).astype(np.intp)
-        begun += len(owner.sizes)
-    raise SettingError(f"owners: the terms have no owner {name!r}")
 
 
 def _own_moments(plan: JoinPlan, table: PeopleTable) -> MeanMoments:

@@ -80,12 +80,12 @@ def people_table(plan: JoinPlan, name: str, table: Table) -> PeopleTable:
     if columns.outcomes:
         present = has_target(rows, model, name)
         some = rows if present.all() else chosen_rows(rows, present)
-        targets[present] = _outcomes(plan, plan.whole.target(some, name))
+        targets[present] = outcomes(plan, plan.whole.target(some, name))
     held_out = np.array([is_held_out(model, person) for person in people], dtype=bool)
     return PeopleTable(columns, people, features, targets, present, held_out)
 
 
-def _outcomes(plan: JoinPlan, y: Floats) -> Floats:
+def outcomes(plan: JoinPlan, y: Floats) -> Floats:
     """Return the target's numbers [n, q]: the number, -1 and 1 of two classes, or a 1 at the class."""
     if plan.whole.model.predicts == "classes":
         return np.asarray(y[:, None] == np.arange(plan.whole.outcomes), dtype=np.float64)

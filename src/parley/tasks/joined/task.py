@@ -30,6 +30,7 @@ class Joined(Task):
     commands: ClassVar[Mapping[str, str]] = {
         "train": "parley.tasks.joined.commands:run_joined",
         "learner run": "parley.tasks.joined.commands:run_joined",
+        "forecast": "parley.tasks.joined.forecast:run_forecast",
     }
 
     def noise_may_fail(self, terms: Terms) -> bool:
