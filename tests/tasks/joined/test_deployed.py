@@ -1,6 +1,10 @@
 """Joined tables between organisations: owners' daemons share, hosts' daemons match, the learner fits."""
 
 import json
+import os
+import random
+import time
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -50,9 +54,9 @@ name = "h2"
 class JoinedConsortium(HostedConsortium):
     """Owners a and b with other columns of the same people."""
 
-    def __init__(self, folder) -> None:
+    def __init__(self, folder, seed: int = 4) -> None:
         super().__init__(folder, names="ab", lifetime=20.0)
-        rng = np.random.default_rng(4)
+        rng = np.random.default_rng(seed)
         x = rng.uniform(-2, 2, size=(PEOPLE, 2))
         y = x @ [1.0, -0.5] + rng.normal(0, 0.1, PEOPLE)
         people = pd.DataFrame({"who": [f"p{k}" for k in range(PEOPLE)], "x0": x[:, 0], "x1": x[:, 1], "y": y})
@@ -85,3 +89,51 @@ def test_daemons_share_match_and_fit(consortium):
     predicted = model.predict(pd.DataFrame({"x0": [2.0, -2.0], "x1": [2.0, -2.0]}))
     assert predicted[0] > predicted[1]
     assert json.loads((consortium.folder / "model.json").read_text())
+
+
+def test_killed_at_random_a_question_is_opened_once_and_every_debit_stands(tmp_path):
+    """PARLEY_KILLS sets how many processes are killed (default 2), up to three in each run of its own."""
+    rng, left = random.Random(8), int(os.environ.get("PARLEY_KILLS", "2"))
+    outcomes = Counter()
+    while left > 0:
+        folder = tmp_path / str(left)
+        folder.mkdir()
+        consortium = JoinedConsortium(folder, seed=100 + left)
+        try:
+            terms = consortium.write_terms()
+            consortium.accept(terms)
+            consortium.start_hosts()
+            consortium.start()
+            learner = consortium.learner("--deadline", "30")
+            for _ in range(min(left, rng.randint(1, 3))):
+                left -= 1
+                time.sleep(rng.uniform(0.0, 2.5))
+                victim = rng.choice([*consortium.hosts, *consortium.names, "learner"])
+                if victim == "learner":
+                    consortium.kill_process(learner)
+                else:
+                    consortium.restart(victim)
+                if learner.exitcode is not None:
+                    learner = consortium.learner("--resume", "--deadline", "30")
+            learner.join(120)
+            if learner.exitcode != 0:
+                learner = consortium.learner("--resume", "--deadline", "60")
+                learner.join(120)
+            opened = consortium.opened(terms, 1)
+            assert all(len(records) == 1 for records in opened.values())
+            for name in consortium.names:
+                ledger = consortium.ledger(name)
+                account = ledger.account(terms.hash)
+                assert account.answers >= len(opened)
+                assert account.spent <= 4
+                ledger.close()
+            if learner.exitcode == 0:
+                assert opened
+                outcomes["opened"] += 1
+            else:
+                assert "aborted" in consortium.said() or "opened nothing" in consortium.said(), consortium.said()
+                outcomes["aborted"] += 1
+        finally:
+            consortium.close()
+    print(dict(outcomes))  # noqa: T201
+    assert sum(outcomes.values()) > 0

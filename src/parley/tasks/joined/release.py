@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.errors import GuaranteeError
+from parley.errors import AbortedRound
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.deployed import Asked, ask_here
 from parley.learning.outcome.model import JointModel, make_model
@@ -61,7 +61,10 @@ class JoinedRelease:
         plan, algorithm = plan_of(asked.setup), JoinedMoments.make(asked.setup)
         unit, opened = plan.law.unit, asked.final.memory["moments"].reshape(-1)
         if asked.final.round <= algorithm.horizon or not np.any(opened):
-            raise GuaranteeError("join: the hosts opened nothing")
+            raise AbortedRound(
+                "join: the hosts opened nothing, because the round was aborted. Its budget remains spent; agree on new "
+                "terms"
+            )
         moments = mean_moments(opened_sums(opened, algorithm.records, unit), unit, plan.law.deviation)
         return cls(plan, moments, fit_moments(plan, moments), asked.spent, asked.seconds)
 
