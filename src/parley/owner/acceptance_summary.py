@@ -153,13 +153,16 @@ def _shared(agreement: Agreement) -> list[str]:
         else f"one {mechanism} noise, which the hosts draw together and no host knows."
     )
     shares, received = ("two", "one") if two else ("three", "two")
+    whole = agreement.part.training.question.shares_bits
+    exact, joint = ("table", "moments over all owners") if whole else ("exact sum", "sum over all owners")
+    given = "your table" if whole else "each exact sum, without noise,"
     return [
-        f"You contribute to {_answers(agreement)}.{scored} You split each exact sum, without noise, into {shares} "
-        f"shares, and send {received} of the shares to each host. You send nothing else.",
-        f"The hosts are {host_names(terms)}. One host alone learns nothing about your exact sum. "
-        f"{'The two hosts' if two else 'Any two hosts'} together can read your exact sum.",
+        f"You contribute to {_answers(agreement)}.{scored} You split {given} into {shares} shares, and send {received} "
+        "of the shares to each host. You send nothing else.",
+        f"The hosts are {host_names(terms)}. One host alone learns nothing about your {exact}. "
+        f"{'The two hosts' if two else 'Any two hosts'} together can read your {exact}.",
         *([CHECKED_ANSWERS] if terms.privacy.check_answers else []),
-        f"The learner receives the sum over all owners with {noise}"
+        f"The learner receives the {joint} with {noise}"
         + (f" The score has laplace noise for ε = {number(terms.score_epsilon, side='above')}." if scored else ""),
     ]
 

@@ -167,12 +167,13 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
     index = assignment.index(name)
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
+    shared = "table" if assignment.join is not None else "answer"
     if len(assignment.hosts) == MAX_HOSTS:
         verified = ", verify each other's computation" if assignment.cheating else ""
         checked = ", check that each answer keeps its bounds" if assignment.checked else ""
         matched = ", match the owners' tables on shares" if assignment.join is not None else ""
         does = f"draw {shapes} with the others{verified}{checked}{matched}, and"
-        sees = "two of three shares of every answer, which tell you"
+        sees = f"two of three shares of every {shared}, which tell you"
         others = f"others are {others}"
     else:
         draws = f"draw {shapes} with the other host" if assignment.paired else f"add {shapes} that you alone draw"
@@ -182,8 +183,8 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the {others}.",
         f"In each of {counted(assignment.rounds, 'round')} you add up the owners' shares, {does} "
         f"send your part of the noisy sum to {terms.learning.learner}. There is one sum per round, for ever.",
-        f"You see {sees} nothing. Whoever sees what two hosts see can read every answer, so keep your machine, key and "
-        "journal to yourself.",
+        f"You see {sees} nothing. Whoever sees what two hosts see can read every {shared}, so keep your machine, key "
+        "and journal to yourself.",
         *([] if len(assignment.hosts) == MAX_HOSTS else [ROLLBACK_WARNING]),
         *([PAIRED_WARNING] if assignment.paired else []),
     ]

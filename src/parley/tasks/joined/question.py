@@ -160,10 +160,7 @@ class JoinedQuestion(Question):
         return self.exact(query, tables)
 
     def words(self) -> str:
-        return (
-            f"{self.size:,} sums of products of two columns, over the people whom all tables hold; you share "
-            f"{self.records:,} rows"
-        )
+        return f"{self.size:,} sums of products of two columns, over the people whom all tables hold"
 
 
 def plan_of(setup: Setup) -> JoinPlan:
