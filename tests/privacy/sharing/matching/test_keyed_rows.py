@@ -11,7 +11,6 @@ from parley.privacy.sharing.matching.keyed_rows import (
     hash_keys,
     joined_moments,
     matching_rows,
-    repeated_keys,
 )
 
 
@@ -51,8 +50,6 @@ def test_counts_of_each_set_of_tables() -> None:
     pool = people(10, np.random.default_rng(0))
     found = count_common([pool[:6], pool[2:9], pool[5:]])
     assert found == Counter({frozenset({0, 1}): 3, frozenset({1, 2}): 3, frozenset({0, 1, 2}): 1})
-    assert repeated_keys(pool) == 0
-    assert repeated_keys(pool[[0, 0, 1, 0]]) == 2
 
 
 def test_keys_depend_on_the_name_and_on_what_they_are_for() -> None:

@@ -9,9 +9,11 @@ from matched_tables import matched, moments, people, shape_of, shares_of, table
 from three_hosts import all_three, joined, make_keys, split
 
 from parley.errors import SettingError
+from parley.privacy.sharing.matching import match as match_module
 from parley.privacy.sharing.matching.dummies import count_law
+from parley.privacy.sharing.matching.key_order import RepeatedKeysError
 from parley.privacy.sharing.matching.keyed_rows import KeyedRows, joined_moments
-from parley.privacy.sharing.matching.match import DifferentSharesError, RepeatedKeysError, match
+from parley.privacy.sharing.matching.match import DifferentSharesError, match
 from parley.privacy.sharing.matching.packed_rows import TableShape, pack_rows
 from parley.privacy.sharing.matching.row_values import LargeRowsError
 from parley.privacy.sharing.party import Party
@@ -82,6 +84,7 @@ def test_any_bits_that_an_owner_shares_are_values_within_the_range() -> None:
     rng = np.random.default_rng(8)
     shape = TableShape(30, 4, 12, 4 << 24)
     wild = rng.integers(0, 2**64, size=(30, shape.width), dtype=np.uint64)
+    wild = wild[np.argsort(wild[:, 0])]
     other = table(people(5, rng), 1, 12, rng)
     shares = [split(wild, rng, xor=True), shares_of(other, rng)]
     shapes = [shape, shape_of(other)]
@@ -93,15 +96,20 @@ def test_any_bits_that_an_owner_shares_are_values_within_the_range() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_repeated_key_stops_the_match(place: int) -> None:
+def test_a_repeated_key_stops_the_match_before_any_tag_is_opened(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag that stands twice in its owner's table would tell a host, and whoever it shows it to, whether the other
+    table holds the person that the owner chose."""
+    opened = []
+    monkeypatch.setattr(match_module, "encrypt", lambda *about: opened.append(about))
     rng = np.random.default_rng(9)
     tables = [table(people(20, rng), 1, 12, rng) for _ in range(2)]
     keys = tables[place].keys.copy()
-    keys[3:9] = keys[0]
+    keys[3] = keys[0] = tables[1 - place].keys[0]
     tables[place] = KeyedRows(keys, tables[place].values, 12)
-    with pytest.raises(RepeatedKeysError, match="6 rows") as error:
+    with pytest.raises(RepeatedKeysError, match="a key comes twice") as error:
         matched(tables, LAW, "twice")
     assert error.value.table == place
+    assert opened == []
 
 
 @pytest.mark.parametrize("share", range(3))

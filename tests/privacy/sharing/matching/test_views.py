@@ -71,8 +71,8 @@ class Alone(Party):
 
     def reveal(self, words: Replicated) -> np.ndarray:
         self._opened += 1
-        if self._opened <= len(TABLES):
-            opened = np.full(words.first.shape, 1, dtype=np.uint64)  # no row is too large
+        if self._opened <= 2 * len(TABLES):
+            opened = np.full(words.first.shape, 1, dtype=np.uint64)  # keys rise, and no row is too large
         else:
             opened = made_up_tags(self._rng)
         lacking = opened ^ words.first ^ words.second

@@ -65,15 +65,6 @@ def matching_rows(tables: Sequence[Words]) -> list[NDArray[np.intp]]:
     return found
 
 
-def repeated_keys(keys: Words) -> int:
-    """Return how many rows have a key that an earlier row has.
-
-    >>> repeated_keys(np.array([[1, 2], [1, 2], [1, 3]], dtype=np.uint64))
-    1
-    """
-    return len(keys) - len(np.unique(_labels(keys)))
-
-
 def count_common(tables: Sequence[Words]) -> Counter[frozenset[int]]:
     """Return how many keys just these tables hold, for each set of at least two of them that hold one. No table holds a
     key twice."""

@@ -1,20 +1,22 @@
 """What three hosts compute on tables about the same people: which rows belong together, and second moments over the
 people whom all tables hold.
 
-1. The hosts compare tags of the shares that two of them hold. An owner that gave them different ones is refused.
+1. The hosts compare tags of the shares that two of them hold. An owner that gave them different ones is refused, and
+  one whose table holds a key twice (`key_order`).
 2. Each table gets dummy rows (`dummies`) and is shuffled three times, each time by two other hosts.
 3. Each row's values become words, and tables with a row beyond its owner's clip are refused (`row_values`).
-4. The hosts draw a key on shares for this one match, encrypt all keys under it and open what comes out: tags. A table
-  with a tag twice is refused. Equal tags are the same person, or dummies of which nobody knows how many there are.
+4. The hosts draw a key on shares for this one match, encrypt all keys under it and open what comes out: tags. Equal
+  tags are the same person, or dummies of which nobody knows how many there are.
 5. Shares of rows with equal tags are lined up and multiplied. A host sends one re-sharing of p (p + 1)/2 words.
 
 Formal guarantee: let at most one host be curious; it follows the protocol and shows all it sees to any owners that are
 not the other two hosts. Owners may share any rows. What the host and the owners see follows from their own input, the
 tables' sizes and clips, which tables were refused, and the number of equal tags of each set of tables, which carry the
 dummies' law. Proof. Shuffles, conversions and products send words masked by a key that the receiver lacks. Before tags
-are opened only two bits a table are, each a function of that table alone. Tags are AES under a key that nobody knows,
-so they are like different random words (AES-128 being a pseudo-random permutation), equal where keys are. Their order
-is uniform even given two of three shuffles. So only the numbers of equal tags tell anything.
+are opened only three bits a table are, each a function of that table alone. Tags are AES under a key that nobody knows,
+so they are like different random words (AES-128 being a pseudo-random permutation), equal where keys are. No table
+holds one twice, except by a dummy's chance below 2^-60. Their order is uniform even given two of three shuffles. So
+only the numbers of equal tags tell anything.
 
 Not promised: anything against two hosts together, or against a host that departs from the protocol.
 """
@@ -30,25 +32,14 @@ from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
 from parley.privacy.sharing.matching.aes import encrypt
 from parley.privacy.sharing.matching.dummies import CountLaw, TableSet, draw_dummies
-from parley.privacy.sharing.matching.keyed_rows import KEY_WORDS, count_common, matching_rows, repeated_keys
+from parley.privacy.sharing.matching.key_order import require_rising_keys
+from parley.privacy.sharing.matching.keyed_rows import KEY_WORDS, count_common, matching_rows
 from parley.privacy.sharing.matching.packed_rows import RefusedTableError, TableShape
 from parley.privacy.sharing.matching.row_values import require_small_rows, share_numbers, share_values
 from parley.privacy.sharing.party import HOST_COUNT, Party
 from parley.privacy.sharing.ring import Replicated
 
 GRAM_ROWS = 1 << 16  # rows of which 32-bit products are added at a time
-
-
-class RepeatedKeysError(RefusedTableError):
-    """A table holds a key twice."""
-
-    def __init__(self, table: int, rows: int) -> None:
-        self.rows = rows
-        super().__init__(
-            table,
-            f"{rows} rows have a key that another row of the table has, so nothing was added up; its owner must give "
-            "each person one row",
-        )
 
 
 class DifferentSharesError(RefusedTableError):
@@ -108,6 +99,7 @@ def _match(party: Party, tables: Sequence[Replicated], shapes: Sequence[TableSha
             raise SettingError(f"table {place}: expected {shape.rows} rows of {shape.width} words")
         if not party.hold_same(table):  # its owner's doing, as hosts follow the protocol
             raise DifferentSharesError(place)
+        require_rising_keys(party, table, place)
     dummies = draw_dummies(party, law, len(tables))
     shuffled = [_shuffled(party, *each) for each in zip(tables, dummies.keys, shapes, strict=True)]
     values = []
@@ -115,9 +107,6 @@ def _match(party: Party, tables: Sequence[Replicated], shapes: Sequence[TableSha
         values.append(share_values(party, rows, shape))
         require_small_rows(party, values[-1], shape, place)
     tags = _open_tags(party, shuffled)
-    for place, held in enumerate(tags):
-        if repeated := repeated_keys(held):
-            raise RepeatedKeysError(place, repeated)
     lined_up = tuple(part[rows] for part, rows in zip(values, matching_rows(tags), strict=True))
     same = dummies.same[frozenset(range(len(tables)))].map(lambda side: side.reshape(1, -1))
     number = share_numbers(party, same, law.dummies, signed=False).map(lambda side: side.sum(keepdims=True))

@@ -1,5 +1,6 @@
 """Rows as bits in three exclusive-or shares: the key's two words, then the values' digits in two's complement, lowest
-first, one value after the other. So a value cannot lie outside its range, whatever an owner shares."""
+first, one value after the other. So a value cannot lie outside its range, whatever an owner shares. Rows stand in the
+order of their keys, by which hosts see that no key comes twice."""
 
 from dataclasses import dataclass
 
@@ -51,14 +52,14 @@ class RefusedTableError(ContradictionError):
 
 
 def pack_rows(table: KeyedRows) -> Words:
-    """Return the rows as words [n, width]."""
+    """Return the rows as words [n, width], in the order of their keys, of which the first word counts most."""
     n, columns = table.values.shape
     shape = TableShape(n, columns, table.digits, 0)
     packed = np.zeros((n, shape.width), dtype=np.uint64)
     packed[:, :KEY_WORDS] = table.keys
     for at in batches(n, columns):
         packed[at, KEY_WORDS:] = pack_bits(_digits_of(table.values[at], table.digits), shape.width - KEY_WORDS)
-    return packed
+    return packed[np.lexsort(table.keys.T[::-1])]
 
 
 def _digits_of(values: NDArray[np.int64], digits: int) -> NDArray[np.uint8]:
