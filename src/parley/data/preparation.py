@@ -83,6 +83,10 @@ class Preparation:
     forest: Forest | None = None  # whose leaves are the features
     shares: Floats | None = None  # of public rows in each bin, where columns are cut into some; nothing depends on them
 
+    def under(self, terms: Terms) -> "Preparation":
+        """Return the preparation by other terms of the same columns: the same, where nothing else is part of it."""
+        return self
+
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
         """The encoding of each feature."""

@@ -101,8 +101,9 @@ class Setup(Context):
     def under(self, terms: Terms) -> "Setup":
         """Return the same columns and public knowledge under other terms."""
         require_ready(terms)
-        objective = task_of(terms).objective(terms.model).bounded_by(self.preparation).around(self.preparation)
-        return Setup(terms, self.preparation, self.public, objective, make_schedule(terms))
+        preparation = self.preparation.under(terms)
+        objective = task_of(terms).objective(terms.model).bounded_by(preparation).around(preparation)
+        return Setup(terms, preparation, self.public, objective, make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
         """Return the variance of an owner's training noise if training cost this epsilon and others stayed the same."""

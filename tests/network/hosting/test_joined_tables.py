@@ -7,8 +7,9 @@ import pytest
 from bundles_of_owners import CONTENT, TERMS, total
 from matched_tables import people, shape_of, table
 
-from parley.errors import AbortedRound, Malformed
+from parley.errors import AbortedRound, Malformed, Unavailable
 from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.pool import NOT_READY, READY, Match, Pool
 from parley.network.hosting.proposal import HostAssignment, TableJoin, Turn
 from parley.network.hosting.sums import InProcessHosts
 from parley.privacy.sharing.matching.dummies import count_law
@@ -113,6 +114,31 @@ def test_a_host_that_restarts_before_the_record_aborts_the_round(tmp_path) -> No
     hosts.restart(1)
     with pytest.raises(AbortedRound):
         hosts.open(1, CONTENT)
+    hosts.close()
+
+
+class Impatient:
+    """Both other hosts are ready; meanwhile, whoever asked host 0 for the job has gone."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.index, self._pool, self.sent = 0, pool, dict[int, bytes]()
+
+    def send(self, to: int, payload: bytes) -> None:
+        self.sent[to] = payload
+
+    def receive(self, source: int) -> bytes:
+        with pytest.raises(Unavailable):
+            self._pool.compute(self._pool.keys().session, "0" * 64, Match([], None), 0.0)
+        return READY
+
+
+def test_host_0_begins_no_match_for_which_it_is_not_ready_itself() -> None:
+    hosts = hosts_of(two_tables())
+    hosts.draw(SHAPE)
+    pool, session = hosts.pools[0], hosts._sessions[0]
+    pool.compute_now, session._channel = None, Impatient(pool)
+    session._lead_job("0" * 64, [1, 2])
+    assert session._channel.sent == {1: NOT_READY, 2: NOT_READY}
     hosts.close()
 
 

@@ -7,7 +7,10 @@ import pytest
 from bank_and_shop import BANK, SHOP, joined_terms, people, tables
 
 from parley.errors import DataError, TermsError
+from parley.owner.owner import Owner
+from parley.protocol.setup import resolve
 from parley.tasks.joined.plan import join_plan
+from parley.tasks.joined.question import plan_of
 from parley.tasks.joined.tables import people_table
 
 NAMES = {"grade": ["low", "mid", "high"]}
@@ -135,3 +138,28 @@ def test_every_key_about_columns_reaches_its_owner(tmp_path):
     rows = bank.merge(shop, on="customer_id")
     apart = [part.preparation.columns(rows, part.name)[: len(part.sizes)].T for part in plan.owners]
     assert np.array_equal(np.column_stack(apart), plan.whole.matrix(rows, "all")[:, :-1])
+
+
+def test_an_owner_that_prepared_other_terms_before_takes_the_plan_of_these():
+    """The same model under a smaller epsilon has more noise; under another key other people."""
+    frame = people(60)
+    frame["account"] = [f"x{k}" for k in range(60)]
+    bank, _ = tables(frame, 0, 0)
+    owner = Owner("bank", bank.merge(frame[["customer_id", "account"]]))
+    first = owner.prepare(joined_terms(60, 60))
+    changes = [
+        {"bank__epsilon": 0.5, "shop__epsilon": 0.5},
+        {"join__epsilon": 0.01},
+        {"join__digits": 9},
+        {"join__key": "account"},
+        {"bank__clip": 1.2},
+    ]
+    for change in changes:
+        terms = joined_terms(60, 60, **change)
+        found, due = owner.prepare(terms), resolve(terms)
+        assert plan_of(found.setup).law == plan_of(due).law
+        assert plan_of(found.setup).terms.hash == terms.hash
+        assert found.part.stage(1).series == due.part("bank").stage(1).series
+    other = owner.prepare(joined_terms(60, 60, join__key="account"))
+    assert other.tables.train.people.people[0].startswith("x")
+    assert first.tables.train.people.people[0].startswith("c")

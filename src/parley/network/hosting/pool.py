@@ -317,10 +317,11 @@ class Session:
         for other in others:
             self._channel.send(other, b"?" + key.encode())
         replies = [self._channel.receive(other) for other in others]
-        ready = set(replies) == {READY}
+        job = self._pool.pending_job(key, 0.0)  # whoever asked for it may have lost patience meanwhile
+        if set(replies) != {READY}:
+            job = None
         for other in others:
-            self._channel.send(other, READY if ready else NOT_READY)
-        job = self._pool.pending_job(key, 0.0) if ready else None
+            self._channel.send(other, NOT_READY if job is None else READY)
         if job is None:
             self._pool.postpone_job(key)
         else:

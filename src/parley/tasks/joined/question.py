@@ -36,6 +36,10 @@ class JoinedPreparation(Preparation):
         plan = join_plan(terms)
         return cls(**{each.name: getattr(plan.whole, each.name) for each in fields(plan.whole)}, plan=plan)
 
+    def under(self, terms: Terms) -> "JoinedPreparation":
+        """Return the preparation by other terms: the plan holds their grid, noise, clips and keys."""
+        return self if terms.hash == self.plan.terms.hash else JoinedPreparation.from_terms(terms)
+
     def designs(self, table: Table, terms: Terms, name: str) -> tuple["PeopleRows", "PeopleRows"]:
         """Return the owner's people as records to learn from; who is held out takes part as nobody."""
         rows = PeopleRows(people_table(self.plan, name, table))
