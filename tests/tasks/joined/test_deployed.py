@@ -20,7 +20,7 @@ title = "Joined"
 [model]
 kind = "linear-regression"
 target = "y"
-bounds = { x0 = [-3, 3], x1 = [-3, 3], y = [-4, 4] }
+bounds = { x0 = [-2, 2], x1 = [-2, 2], y = [-4, 4] }
 [join]
 key = "who"
 epsilon = 1.0
@@ -86,7 +86,7 @@ def test_daemons_share_match_and_fit(consortium):
     assert abs(told["people"] - 262) < 8 * told["deviation"]
     assert {number: len(records) for number, records in consortium.opened(terms, 1).items()} == {1: 1}
     model = load_model(consortium.folder / "model.json")
-    predicted = model.predict(pd.DataFrame({"x0": [2.0, -2.0], "x1": [2.0, -2.0]}))
+    predicted = model.predict(pd.DataFrame({"x0": [2.0, -2.0], "x1": [-2.0, 2.0]}))
     assert predicted[0] > predicted[1]
     assert json.loads((consortium.folder / "model.json").read_text())
 
