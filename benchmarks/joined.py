@@ -8,8 +8,10 @@ setting, the usual 20 bins, is used throughout, and no test row chooses anything
 over splits with twice its standard error, of
 
 - boosted trees without noise: of the target's owner on all its own rows, of the other's columns, of all columns;
-- the joined model at each epsilon (delta 1e-6, a tenth of epsilon for the number of matches), and without noise;
-- logistic regression without noise on the same columns, which the joined model approximates.
+- the joined model at each epsilon (delta 1e-6, a tenth of epsilon for the number of matches), from zero and from the
+  public sample's fit; that fit alone; and the joined model without noise;
+- logistic regression without noise on the same columns, which the joined model approximates; and its log loss beside
+  that of the joined model without noise, by a line from the public rows' margins and by one from normal margins.
 
 Needs adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data).
 """
@@ -95,9 +97,12 @@ def measured(cut: Cut, people: int, split: int, runs: int, bins: int) -> dict[st
         train, test = both[~out], both[out]
         found["boosted trees: the target's owner alone"] = boosted(tables[0][mine], test, cut.own, book)
         found["boosted trees: the other's columns, matched"] = boosted(train, test, others, book)
-        for epsilon in EPSILONS:
-            result = simulated(terms, tables, epsilon, runs)
-            found[f"joined, epsilon {epsilon:g}"] = float(result.joined.values("auc").mean())
+        for start in (None, "public"):
+            for epsilon in EPSILONS:
+                result = simulated(terms.changed(learning={"start": start}), tables, epsilon, runs)
+                name = "joined" if start is None else "joined, public start"
+                found[f"{name}, epsilon {epsilon:g}"] = float(result.joined.values("auc").mean())
+        found["the public sample alone, same columns"] = float(result.alone[-1].values("auc")[0])
         found["joined, without noise"] = float(result.without_noise.values("auc")[0])
         found |= beside_logistic(result, train, test, target)
         found["boosted trees: all columns, matched"] = boosted(train, test, columns, book)
@@ -162,17 +167,20 @@ def beside_logistic(result: Any, train: pd.DataFrame, test: pd.DataFrame, target
     """Logistic regression on the same columns, and how far the surrogate's probabilities are from its."""
     from parley.learning.outcome.model import make_model
     from parley.tasks.joined.fitting import fit_moments
+    from parley.tasks.joined.plan import join_plan
 
     plan = result.plan
     X, Z = (plan.whole.matrix(rows, "rows") for rows in (train, test))
     true = LogisticRegression(C=1e4, max_iter=2000, fit_intercept=False).fit(X, train[target])
-    surrogate = make_model(plan.whole, fit_moments(plan, result.clear).theta, "", False)
-    probabilities = true.predict_proba(Z)[:, 1], surrogate.predict_proba(test)[:, 1]
+    normal = join_plan(plan.terms.changed(learning={"start": None}))
+    surrogates = [make_model(plan.whole, fit_moments(each, result.clear).theta, "", False) for each in (plan, normal)]
+    probabilities = [true.predict_proba(Z)[:, 1], *(each.predict_proba(test)[:, 1] for each in surrogates)]
     losses = [log_loss(test[target], p) for p in probabilities]
     return {
         "logistic regression, same columns": float(roc_auc_score(test[target], probabilities[0])),
         "log loss: logistic regression": losses[0],
-        "log loss: joined, without noise": losses[1],
+        "log loss: joined, no noise, public margins": losses[1],
+        "log loss: joined, no noise, normal margins": losses[2],
     }
 
 

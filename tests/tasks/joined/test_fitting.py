@@ -1,15 +1,18 @@
 """Models from joined moments: least squares beside its normal equations, the logistic surrogate beside the optimum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bank_and_shop import joined_terms, people, tables
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from parley.losses.moments import solve
 from parley.owner.owner import Owner
 from parley.privacy.sharing.matching.keyed_rows import joined_moments
 from parley.protocol.task import RunSettings
-from parley.tasks.joined.fitting import fit_moments, mean_moments, normal_line, public_line
+from parley.tasks.joined.fitting import fit_moments, mean_moments, normal_line, public_start, without_negative
 from parley.tasks.joined.plan import join_plan
 from parley.tasks.joined.run import simulate_join
 from parley.tasks.joined.tables import people_table
@@ -128,15 +131,19 @@ def test_a_public_start_gives_the_line_of_public_margins(tmp_path):
     people(4000, seed=5).to_csv(tmp_path / "public.csv", index=False)
     public = {"model__public": str(tmp_path / "public.csv"), "model__bounds": {}, "kind": "logistic-regression"}
     plan, bank, shop, rows = joined(4000, target="default", learning__start="public", **public)
-    _, slope = public_line(plan)
-    assert 0 < slope < 0.25
+    start = public_start(plan)
+    assert 0 < start.slope < 0.25
     X = plan.whole.matrix(rows, "all")
     true = LogisticRegression(C=1e8, fit_intercept=False).fit(X, rows["default"]).coef_[0]
     exact = mean_moments(exact_moments(plan, bank, shop), plan.law.unit, 0.0)
     found = fit_moments(plan, exact).theta
     assert np.corrcoef(X @ found, X @ true)[0, 1] > 0.999
     assert np.std(X @ found) == pytest.approx(np.std(X @ true), rel=0.15)
+    # where noise hides all, the model is the public one
+    drowned = fit_moments(plan, replace(exact, deviation=1e6)).theta
+    assert drowned == pytest.approx(start.theta, rel=0.01, abs=0.01)
     plain = join_plan(plan.terms.changed(learning={"start": None}))
+    assert np.abs(fit_moments(plain, replace(exact, deviation=1e6)).theta * plan.sizes).max() < 0.01
     assert not np.allclose(fit_moments(plain, exact).theta, found, rtol=1e-3)
 
 
@@ -145,3 +152,24 @@ def test_one_owners_columns_are_fitted_alone():
     result = simulate_join(plan.terms, [Owner("bank", bank), Owner("shop", shop)], RunSettings())
     assert [each.name for each in result.alone] == ["bank alone", "columns of shop, matched"]
     assert [each.people for each in result.alone] == [len(bank), len(rows)]
+
+
+def test_eigenvalues_below_zero_lift_no_others():
+    """Beside `losses.moments.solve`: the same where all is clear of the noise, and less pulled to zero where not."""
+    plan, bank, shop, _ = joined(3000)
+    exact = exact_moments(plan, bank, shop).astype(float)
+    places = [*plan.features, *plan.targets]
+    for deviation, same in ((1e-6, True), (0.5, False)):
+        moments = mean_moments(exact, plan.law.unit, 0.0)
+        rng = np.random.default_rng(0)
+        noise = np.triu(rng.normal(0, deviation, (5, 5)))
+        matrix = moments.matrix[np.ix_(places, places)] + noise + np.triu(noise, 1).T
+        solved = solve(matrix, 4, deviation, "l1", 0.0)
+        made = without_negative(solved, matrix, 0.0)
+        assert (made.values >= 0).all()
+        assert (made.theta == pytest.approx(solved.theta, abs=1e-12)) is same
+        if not same:
+            assert solved.values[0] < 0
+            assert made.lift == pytest.approx(solved.lift + solved.values[0])
+            A = (made.vectors * made.values) @ made.vectors.T + made.lift * np.eye(4)
+            assert made.theta[0] == pytest.approx(np.linalg.solve(A, matrix[:4, 4]))

@@ -62,6 +62,15 @@ def test_noise_that_is_left_out_is_told(tmp_path, monkeypatch):
     assert forecast_join(terms).joined[2] > honest.joined[2] + 0.1
 
 
+def test_the_fold_left_out_does_not_decide_where_a_public_start_is(tmp_path):
+    """Of a target that no column tells, no forecast promises anything."""
+    sample = people(300).drop(columns="customer_id").assign(default=np.random.default_rng(5).integers(0, 2, 300))
+    sample.to_csv(tmp_path / "coins.csv", index=False)
+    coins = {"model__public": str(tmp_path / "coins.csv"), "model__bounds": {}, "model__columns": "bins"}
+    found = forecast_join(joined_terms(1000, 1000, epsilon=0.2, learning__start="public", **coins))
+    assert found.joined.max() < 0.55
+
+
 @pytest.mark.parametrize(("kind", "target", "metric"), [("linear-regression", "rate", "r2")])
 def test_other_kinds(tmp_path, kind, target, metric):
     terms = joined_terms(20_000, 20_000, kind=kind, target=target, model__intercept=True, **public(tmp_path))

@@ -142,4 +142,4 @@ def _hidden(people: float, law: JoinedLaw) -> str | None:
     )
 
 
-DROWNED = "Some directions of the columns do not stand clear of the noise. The model is pulled towards zero along them."
+DROWNED = "Some directions of the columns do not stand clear of the noise. The model stays near its start along them."

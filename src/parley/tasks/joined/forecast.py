@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from parley.data import Design
 from parley.errors import DataError, SettingError
 from parley.learning.outcome.metrics import metrics_of, task_metrics
 from parley.numerals import number
 from parley.report.sheet import BLANK_LINE, Grid, Line, Sheet
-from parley.tasks.joined.fitting import MeanMoments, fit_moments, risk
+from parley.tasks.joined.fitting import MeanMoments, fit_moments, risk, start_from
 from parley.tasks.joined.plan import JoinPlan, join_plan
 from parley.tasks.joined.tables import outcomes
 from parley.terms import Terms
@@ -121,15 +122,19 @@ def forecast_join(terms: Terms, seed: int = 0) -> JoinedForecast:
     alone, clear = np.empty((2, FOLDS)), np.empty(FOLDS)
     for held_out in range(FOLDS):
         rows, new = z[fold != held_out], fold == held_out
+        # the fold left out must not decide where the model starts
+        start = None if terms.learning.start is None else start_from(plan, public.where(~new))
         for at, count in enumerate(people):
             for draw in range(DRAWS):
                 weights = rng.multinomial(count, np.full(len(rows), 1 / len(rows))).astype(np.float64)
                 moments = noisy_moments(plan, rows, weights, rng)
-                found[at, held_out, draw] = scored(plan, public, new, fit_moments(plan, moments).theta, metric)
+                found[at, held_out, draw] = scored(
+                    plan, public, new, fit_moments(plan, moments, start=start).theta, metric
+                )
         every = MeanMoments(rows.T @ rows / len(rows), float(len(rows)), 0.0)
-        clear[held_out] = scored(plan, public, new, fit_moments(plan, every).theta, metric)
+        clear[held_out] = scored(plan, public, new, fit_moments(plan, every, start=start).theta, metric)
         own = plan.columns_of(target_owner(plan))
-        alone[0, held_out] = scored(plan, public, new, fit_moments(plan, every, own).theta, metric)
+        alone[0, held_out] = scored(plan, public, new, fit_moments(plan, every, own, start).theta, metric)
         alone[1, held_out] = trees_alone(plan, public, new, own, metric)
     by_fold = found.mean(axis=1)  # of folds for one draw: what one release is like on all new people
     return JoinedForecast(
@@ -183,10 +188,12 @@ def trees_alone(plan: JoinPlan, public: Design, new: NDArray[np.bool_], own: Pla
     if not own.size:
         return np.nan
     x, y, predicts = public.X[:, own], public.y, plan.whole.model.predicts
+    kind = HistGradientBoostingRegressor if predicts == "number" else HistGradientBoostingClassifier
+    with threadpool_limits(1, user_api="openmp"):  # few rows; threads that wait for each other take far longer
+        trees = kind(random_state=0).fit(x[~new], y[~new])
     if predicts == "number":
-        score = HistGradientBoostingRegressor(random_state=0).fit(x[~new], y[~new]).predict(x[new])
+        score = trees.predict(x[new])
     else:
-        trees = HistGradientBoostingClassifier(random_state=0).fit(x[~new], y[~new])
         chances = trees.predict_proba(x[new])
         score = chances[:, 1] - 0.5 if predicts == "two classes" else np.log(np.maximum(chances, 1e-12))
     value = metrics_of(predicts, y[new], score)[metric]

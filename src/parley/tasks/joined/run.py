@@ -18,7 +18,15 @@ from parley.owner.owner import Owner
 from parley.privacy.events import Adjacency
 from parley.privacy.sharing.matching.keyed_rows import joined_moments
 from parley.protocol.task import RunSettings
-from parley.tasks.joined.fitting import Fitted, MeanMoments, fit_moments, mean_moments, risk, scored_rows
+from parley.tasks.joined.fitting import (
+    Fitted,
+    MeanMoments,
+    fit_moments,
+    mean_moments,
+    public_start,
+    risk,
+    scored_rows,
+)
 from parley.tasks.joined.plan import JoinPlan, join_plan
 from parley.tasks.joined.tables import PeopleTable, people_table
 from parley.terms import Terms
@@ -135,7 +143,7 @@ def simulate_join(terms: Terms, owners: Sequence[Owner], settings: RunSettings) 
         len(held.y),
         scored("joined", matched, [fit.theta for fit in fits]),
         scored("joined, without noise", matched, [fit_moments(plan, clear).theta]),
-        [scored(name, n, [fitted.theta]) for name, n, fitted in _alone(plan, tables, clear, matched)],
+        [scored(name, n, [theta]) for name, n, theta in _alone(plan, tables, clear, matched)],
         time.perf_counter() - began,
     )
 
@@ -183,17 +191,19 @@ def _labels(plan: JoinPlan, targets: Floats) -> Floats:
 
 def _alone(
     plan: JoinPlan, tables: Sequence[PeopleTable], clear: MeanMoments, matched: int
-) -> list[tuple[str, float, Fitted]]:
-    """Return (name, people, model) for each owner's columns without noise: the target's owner learns from all its own
-    rows; of another owner's columns nobody could learn without the match."""
+) -> list[tuple[str, float, Floats]]:
+    """Return (name, people, theta) for each owner's columns without noise: the target's owner learns from all its own
+    rows; of another owner's columns nobody could learn without the match. With a public start, that fit, too."""
     found = []
     for table in tables:
         name, only = table.columns.name, plan.columns_of(table.columns.name)
         if table.columns.outcomes and only.size:
             own = _own_moments(plan, table)
-            found.append((f"{name} alone", own.people, fit_moments(plan, own, only)))
+            found.append((f"{name} alone", own.people, fit_moments(plan, own, only).theta))
         elif len(table.columns.sizes):
-            found.append((f"columns of {name}, matched", float(matched), fit_moments(plan, clear, only)))
+            found.append((f"columns of {name}, matched", float(matched), fit_moments(plan, clear, only).theta))
+    if plan.public is not None and plan.terms.learning.start is not None:
+        found.append(("public sample alone", float(len(plan.public)), public_start(plan).theta))
     return found
 
 
