@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[1] / "src" / "parley"
-WANTED = {"lines": 79_000, "files": 512, "rooms": 23, "imports between rooms": 156, "circles": 0, "longest body": 60}
+WANTED = {"lines": 79_000, "files": 514, "rooms": 23, "imports between rooms": 156, "circles": 0, "longest body": 60}
 DOORS = ("cli", "studio", "workflows")  # whose functions, and commands of wings, stay short
 
 

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from bank_and_shop import joined_terms
 from every_kind import AUDITED, registered_kinds
 from mutants import half_the_noise
 from samples import make_terms, regression_table
@@ -16,6 +17,7 @@ from parley.audit.exact.enumeration import size_verdicts
 from parley.audit.exact.pair_search import PairSearch
 from parley.audit.exact.trial import StageQuestions
 from parley.audit.runs import LEAST_RUNS, audit_owner
+from parley.errors import TermsError
 from parley.privacy.mechanisms import Gaussian
 from parley.protocol.setup import resolve
 from parley.protocol.task import task_named
@@ -33,11 +35,21 @@ HALVED = {
 }
 
 
-OTHERWISE = ("joined",)  # tasks with an audit of their own: no owner alone answers
+# tasks with an audit of their own, as no owner alone answers: tests/tasks/joined/test_audit.py runs it
+OTHERWISE = ("joined",)
 
 
 def here(task):
     return task not in OTHERWISE and (task != "networks" or TORCH)
+
+
+def test_the_tasks_with_an_audit_of_their_own_have_it_and_no_owner_alone_is_audited():
+    loaded = [task for task in TASKS if TORCH or task != "networks"]
+    assert tuple(task for task in loaded if "audit" in task_named(task).commands) == OTHERWISE
+    assert callable(task_named("joined").command("audit"))
+    for attack in (audit_terms, lambda terms, runs: audit_owner(terms, "bank", runs)):
+        with pytest.raises(TermsError, match="no owner answers alone"):
+            attack(joined_terms(), LEAST_RUNS)
 
 
 def test_every_kind_of_the_catalogue_is_audited():

@@ -21,6 +21,7 @@ from numpy._core._multiarray_umath import (  # type: ignore[import-not-found, un
     __cpu_features__,
 )
 
+from parley.audit.canary import require_audited_owner
 from parley.audit.exact.enumeration import ExactVerdict, exact_verdicts, size_verdicts
 from parley.audit.exact.pair_search import Searched, search_owner
 from parley.audit.runs import Verdict, audit_owner
@@ -223,7 +224,7 @@ def audit_terms(
     `tries`: of a search over tables and questions of the first owner (`pair_search`); a fifth as many with each of the
     processor's other instructions.
     """
-    terms.require_release()
+    require_audited_owner(terms)
     began = time.perf_counter()
     owner_groups, scored = owners_alike(terms), terms.privacy.score_epsilon is not None
     seeds = iter(np.random.SeedSequence(seed).generate_state(len(owner_groups) + len(CONTROL_FACTORS) + 1).tolist())

@@ -18,6 +18,7 @@ from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
 from parley.protocol.queries import Query, Question, ScoreQuery, Tables
 from parley.protocol.setup import Setup
+from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.terms.keys import is_defined
 from parley.terms.outcomes import SurvivalModel
@@ -25,10 +26,20 @@ from parley.terms.sections import OWNER_UNIT
 from parley.validate import Floats
 
 
+def require_audited_owner(terms: Terms) -> None:
+    """Refuse terms that release nothing, and tasks in which no owner alone answers: they have their own audit."""
+    terms.require_release()
+    if "audit" in task_of(terms).commands:
+        raise TermsError(
+            f"task {terms.task}: no owner answers alone, so there is no audit of one owner; parley audit TERMS attacks "
+            "what all owners release together"
+        )
+
+
 def require_audited_unit(terms: Terms) -> None:
     """Refuse terms that protect whole tables or release nothing. Audits replace one person's rows, and would call far
     too large an answer for a whole table private."""
-    terms.require_release()
+    require_audited_owner(terms)
     if terms.privacy.unit == OWNER_UNIT:
         raise TermsError(
             "privacy.unit: expected 'record'; an audit replaces one person's rows and cannot test a promise for a "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parley.audit.attacker import Attacker, Overheard, Rates, RunTables, epsilon_by_size, with_one_other_owner
+from parley.audit.canary import require_audited_owner
 from parley.audit.distinguishing import best_guess, check_confidence, proved_by_guesses, trade_off
 from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress
 from parley.learning.algorithms.asynchronous import on_virtual_clock, run_by_terms
@@ -195,7 +196,7 @@ def audit_owner(
     is at most 1 - confidence, for the second if noise has the claimed law. This is about this pair of tables and this
     attack; others may learn more, up to what is claimed.
     """
-    terms.require_release()
+    require_audited_owner(terms)
     runs = None if runs is None else whole(runs, "runs", least=LEAST_RUNS)
     delta = terms.privacy.delta
     check_confidence(delta, confidence)

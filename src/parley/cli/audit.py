@@ -54,8 +54,13 @@ def audit_command(
         bool, typer.Option("--poison", help="Show only how far lying owners can shift results, by aggregation rule.")
     ] = False,
     tries: Annotated[
-        int, typer.Option(min=0, help="Number of table pairs to search for faults; 0 skips the search.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Number of table pairs to search for faults; 0 skips the search. Default: 200; for joined tables, "
+            "10,000.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     served: Annotated[
         Path | None,

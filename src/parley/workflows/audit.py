@@ -4,10 +4,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from parley.audit import Audit, audit_terms
 from parley.durable import require_folder, write_file
 from parley.errors import SettingError
+from parley.protocol.task import task_of
 from parley.report.extras import extras
 from parley.report.sheet import BLANK_LINE, Grid, Line, Part, Sheet, lines
 from parley.report.words import audit as words
@@ -18,6 +20,7 @@ from parley.terms import Terms, load_terms
 from parley.workflows.person import Person
 
 DEFAULT_SHADOW_MODELS = 128
+USUAL_TRIES = 200
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Attack:
     plot: Path | None = None
     report: Path | None = None
     poison: bool = False
-    tries: int = 200
+    tries: int | None = None  # None: `USUAL_TRIES`, or what a wing with its own audit takes
     served: Path | None = None
     tables: int | None = None
     program: str | None = None
@@ -65,6 +68,8 @@ def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
     if attack.given("models", "terms", "data", "population", "largest"):
         raise SettingError("--terms, --data, --population, --models, --largest: allowed only when auditing a model")
     terms = load_terms(file)
+    if "audit" in task_of(terms).commands:
+        return _wings(terms, attack, person)
     if attack.served is not None and attack.plot is not None:
         raise SettingError("--plot: not available with --served; --report writes a page")
     if attack.served is None and attack.given("owner", "tables", "program", "at"):
@@ -77,6 +82,20 @@ def audit(file: Path, attack: Attack, person: Person) -> AuditReport:
     if attack.served is not None:
         return _daemon(terms, attack.served, attack, person)
     return _poisoning(terms, attack, person) if attack.poison else _promise(terms, attack, person)
+
+
+def _wings(terms: Terms, attack: Attack, person: Person) -> AuditReport:
+    """Attack terms of a task that has an audit of its own; it takes few options."""
+    useless = attack.given("plot", "report", "poison", "served", "owner", "tables", "program", "at")
+    if useless:
+        raise SettingError(
+            f"{', '.join(useless)}: not available for the task {terms.task}; parley audit TERMS takes --runs, --seed, "
+            "--tries and --json"
+        )
+    own: Any = task_of(terms).command("audit")
+    with person.progress("attacking") as progress:
+        found, holds = own(terms, attack.runs, attack.seed, attack.tries, progress, progress.says)
+    return AuditReport(found.to_json(), found.parts(), inside=False, holds=holds)
 
 
 def is_model(file: Path) -> bool:
@@ -114,9 +133,10 @@ def _end(terms_hash: str, seconds: float, *limits: str) -> list[Part]:
 
 
 def _promise(terms: Terms, attack: Attack, person: Person) -> AuditReport:
+    tries = USUAL_TRIES if attack.tries is None else attack.tries
     with person.progress("searching for records whose answers differ most") as progress:
         *before, last = [
-            audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=attack.tries)
+            audit_terms(each, attack.runs, attack.seed, progress=progress, says=progress.says, tries=tries)
             for each in agreements_in(terms)
         ]
         found = replace(last, before=tuple(before))

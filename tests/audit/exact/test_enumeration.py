@@ -10,9 +10,10 @@ from mutants import missing_factor_two, no_clipping
 from samples import BOUNDS, GAUSSIAN, STATISTICS, make_terms
 
 from parley.audit.canary import CanarySearch, present_rows
-from parley.audit.exact.enumeration import AnswerLaw, answer_law, exact_verdicts, largest_log_ratio
+from parley.audit.exact.enumeration import AnswerLaw, answer_law, count_epsilon, exact_verdicts, largest_log_ratio
 from parley.data import Design
 from parley.errors import TermsError
+from parley.privacy.sharing.matching.dummies import CountLaw, count_law
 from parley.protocol.queries import QUESTION_KINDS, MinibatchQuery, Tables
 from parley.protocol.setup import resolve
 
@@ -100,3 +101,37 @@ def test_other_noise_and_too_many_rows_are_refused():
     query = MinibatchQuery.ask(setup.hash, "learner", 1, np.zeros(1))
     with pytest.raises(TermsError, match="at most 10"):
         answer_law(stage.question, query, Tables(table, table), stage.series.mechanism)
+
+
+def left_over(law, moves, epsilon):
+    """The delta that an epsilon leaves counts that move so, by all their values."""
+    chances = np.array([0, *law.chances, 0], dtype=float) / 2**64
+
+    def all_values(steps):
+        return [np.roll(chances, step) for step in steps]
+
+    def joint(laws):
+        return np.prod(np.meshgrid(*laws, indexing="ij"), axis=0)
+
+    one, other = joint(all_values([0] * len(moves))), joint(all_values(moves))
+    return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in ((one, other), (other, one)))
+
+
+@pytest.mark.parametrize("moves", [(1,), (-1,), (1, -1), (-1, -1, 1)])
+def test_the_exact_epsilon_of_counts_is_that_of_all_their_values(moves):
+    law = count_law(0.7, 1e-3)
+    for delta in (law.delta * 1.01, 0.01, 0.2):
+        found = count_epsilon(law, moves, delta)
+        if not np.isfinite(found):
+            assert left_over(law, moves, 50.0) > delta
+            continue
+        assert left_over(law, moves, found + 1e-6) <= delta
+        assert found == 0 or left_over(law, moves, found - 1e-6) > delta
+
+
+def test_counts_without_enough_dummies_have_no_epsilon():
+    law = count_law(0.5, 1e-4)
+    assert 0.5 - 1e-6 <= count_epsilon(law, [1], law.delta) <= 0.5
+    few = CountLaw(0.5, count_law(0.5, 1e-2).thresholds)
+    assert count_epsilon(few, [1], 1e-4) == math.inf
+    assert count_epsilon(law, [], 1e-4) == 0

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from parley.audit.attacks.membership import ATTACKS, Game, Membership, blind_area, judged
 from parley.audit.attacks.shadow import Evidence, Train, TrainedByTerms, countable, model_evidence, without_privacy
-from parley.audit.canary import require_audited_unit
+from parley.audit.canary import require_audited_owner, require_audited_unit
 from parley.data.holdout import counted_rows, held_out_people
 from parley.data.preparation import require_records
 from parley.data.sources import Table, open_table
@@ -88,6 +88,7 @@ class ModelAudit:
 
 def own_rows(model: JointModel, terms: Terms, name: str, table: Table) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return (rows behind an owner's training answers, held-out rows), as terms divide its table."""
+    require_audited_owner(terms)
     source = open_table(table)
     if source.streams:
         raise DataError(f"{name}: the audit cannot read a folder of Parquet files; give all rows in one file")

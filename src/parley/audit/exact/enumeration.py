@@ -12,6 +12,7 @@ inside, it is |ln| of the ratio of densities over epsilon.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -29,7 +30,8 @@ from parley.privacy.mechanisms import Bounded, GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.gaussian import gaussian_epsilon
 from parley.privacy.mechanisms.geometric import WholeGeometric
 from parley.privacy.mechanisms.name_counts import NamedCounts
-from parley.privacy.mechanisms.shared_noise import SharedNoise
+from parley.privacy.mechanisms.shared_noise import WORD_BITS, SharedNoise
+from parley.privacy.sharing.matching.dummies import CountLaw
 from parley.protocol.queries import Query, Question, Tables
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
@@ -39,6 +41,7 @@ from parley.validate import Floats, upper
 MAX_GRID_POINTS = 2**16  # points of the noise's grid at which laws are compared
 UNBOUNDED_RADIUS = 1e6  # where no box holds parameters
 MAX_DRAWN_ROWS = 10  # that may be drawn: all of their subsets are
+LOSS_STEP = 1e-9  # to multiples of which log-ratios of counts are rounded down
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,3 +244,44 @@ def _distance(question: Question, a: Bounded, b: Bounded) -> float:
             counts = [one.get(name, 0) - other.get(name, 0) for name in {*one, *other}]
             moved.append(np.array(counts) / question.records)
     return float(sizes(np.concatenate(moved)[None], question.norm)[0])
+
+
+def count_epsilon(law: CountLaw, moves: Sequence[int], delta: float) -> float:
+    """Return the epsilon at `delta` of counts of which each moves by its number in `moves` and has dummies of its own.
+
+    The law of the log-ratio is added up over all values; log-ratios are rounded down to multiples of `LOSS_STEP`. So
+    the result is at most the true epsilon, and infinite only if more than delta of the values rule one of the two out.
+    """
+    both = [_log_ratios(law, [sign * move for move in moves]) for sign in (1, -1)]
+
+    def excess(epsilon: float) -> float:
+        return max(
+            sum(chance * -math.expm1(min(0.0, epsilon - steps * LOSS_STEP)) for steps, chance in each.items())
+            for each in both
+        )
+
+    low, high = 0.0, LOSS_STEP * max(steps for each in both for steps in each if steps < math.inf)
+    if not excess(low) > delta:
+        return 0.0
+    if excess(high) > delta:
+        return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > delta else (low, middle)
+    return low
+
+
+def _log_ratios(law: CountLaw, moves: Sequence[int]) -> dict[float, float]:
+    """Return the probabilities of ln(P/Q) under P, in steps: P without the moves, Q with them."""
+    chances, total = law.chances, {0.0: 1.0}
+    for move in moves:
+        added, both = defaultdict[float, float](float), defaultdict[float, float](float)
+        for k, chance in enumerate(chances):
+            other = chances[k - move] if 0 <= k - move < len(chances) else 0
+            if chance:
+                ratio = (math.log(chance) - math.log(other)) / LOSS_STEP if other else math.inf
+                added[float(np.floor(ratio))] += chance / 2**WORD_BITS
+        for (one, likely), (another, also) in product(total.items(), added.items()):
+            both[one + another] += likely * also
+        total = both
+    return total

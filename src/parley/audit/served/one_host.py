@@ -9,7 +9,7 @@ openings.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -21,12 +21,15 @@ from parley.audit.distinguishing import best_event, check_confidence
 from parley.errors import GuaranteeError, TermsError
 from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.host import AdditiveShares, PairedShares
-from parley.network.hosting.pool import Pool
+from parley.network.hosting.pool import Match, Pool
 from parley.network.hosting.proposal import Record
 from parley.privacy.events import Adjacency
 from parley.privacy.mechanisms.exact_samplers import DrawWords, Integers, SeededWords, Words
 from parley.privacy.mechanisms.shared_noise import Recipe, SharedNoise
 from parley.privacy.mechanisms.tabled_recipe import TabledRecipe, tabled_recipe
+from parley.privacy.sharing.matching.keyed_rows import KeyedRows
+from parley.privacy.sharing.matching.match import MatchPlan
+from parley.privacy.sharing.matching.packed_rows import RefusedTableError, pack_rows
 from parley.privacy.sharing.pair import agree_pair
 from parley.privacy.sharing.paired_noise import draw_paired
 from parley.privacy.sharing.party import (
@@ -303,3 +306,22 @@ def _proved_by_view(
     event = best_event(first[0], first[1], delta, confidence)
     sides = [np.concatenate([other[side] for other in others]) for side in (0, 1)]
     return off, event.bound(event.hits(sides[0]), event.hits(sides[1]), len(sides[0]), delta, confidence)
+
+
+def opened_match(plan: MatchPlan, tables: Sequence[KeyedRows], rng: np.random.Generator) -> Words | RefusedTableError:
+    """Return the moments that three hosts in threads would open of these tables, without noise, or why they refused
+    one. Tables have as many rows as they have."""
+    shapes = tuple(replace(shape, rows=len(table.keys)) for table, shape in zip(tables, plan.shapes, strict=True))
+    shares = []
+    for table in tables:
+        words, seeds = pack_rows(table), (rng.bytes(KEY_BYTES), rng.bytes(KEY_BYTES))
+        parts = [*(expand_seed(seed, words.size) for seed in seeds), last_share(words.reshape(-1), seeds, bits=True)]
+        shares.append([each.reshape(words.shape) for each in parts])
+    keys, ends, tasks = [rng.bytes(KEY_BYTES) for _ in range(HOST_COUNT)], wires(), []
+    for host, end in enumerate(ends):
+        held = [Replicated(each[host], each[(host + 1) % HOST_COUNT]) for each in shares]
+        party = Party(end, (keys[host], keys[(host + 1) % HOST_COUNT]))
+        tasks.append(partial(Match(held, replace(plan, shapes=shapes)).run, party))
+    found = run_in_threads(*tasks, wires=ends)
+    refusals = [each for each in found if isinstance(each, RefusedTableError)]
+    return refusals[0] if refusals else open_words([opening_of(each) for each in found if isinstance(each, Replicated)])

@@ -23,14 +23,15 @@ class Joined(Task):
 
     name = "joined"
     refusal = (
-        "[join]: this command does not work with joined tables; use parley train or parley learner run, and predict "
-        "with the saved model"
+        "[join]: this command does not work with joined tables; use parley train, parley learner run or parley audit, "
+        "and predict with the saved model"
     )
     questions: ClassVar = {"joined-moments": JoinedQuestion}
     commands: ClassVar[Mapping[str, str]] = {
         "train": "parley.tasks.joined.commands:run_joined",
         "learner run": "parley.tasks.joined.commands:run_joined",
         "forecast": "parley.tasks.joined.forecast:run_forecast",
+        "audit": "parley.tasks.joined.audit:run_audit",
     }
 
     def noise_may_fail(self, terms: Terms) -> bool:
