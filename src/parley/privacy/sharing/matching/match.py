@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from parley.errors import SettingError
 from parley.privacy.mechanisms.exact_samplers import Words
@@ -162,9 +163,10 @@ def _gram(x: Words) -> Words:
     for start in range(0, len(x), GRAM_ROWS):
         block = x[start : start + GRAM_ROWS]
         parts = [(block >> np.uint64(16 * k) & np.uint64(0xFFFF)).astype(np.float64) for k in range(4)]
-        for one, other in combinations_with_replacement(range(4), 2):
-            if one + other < 4:
-                product = (parts[one].T @ parts[other]).astype(np.uint64)
-                both = product if one == other else product + product.T
-                total += both << np.uint64(16 * (one + other))
+        pairs = [each for each in combinations_with_replacement(range(4), 2) if sum(each) < 4]
+        with threadpool_limits(1, user_api="blas"):  # threads of hosts on one machine wait for each other
+            products = [(parts[one].T @ parts[other]).astype(np.uint64) for one, other in pairs]
+        for (one, other), product in zip(pairs, products, strict=True):
+            both = product if one == other else product + product.T
+            total += both << np.uint64(16 * (one + other))
     return total
