@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bank_and_shop import joined_terms
 from hosted_consortium import HostedConsortium
 from typer.testing import CliRunner
 
@@ -26,7 +27,7 @@ from parley.network.hosting.journal import Journal
 from parley.network.hosting.service import HostService
 from parley.network.identity.certificates import Signer
 from parley.network.identity.settings import load_host
-from parley.network.serving.acceptance import Acceptances, Caller
+from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
 from parley.owner.ledger.account import Head
 from parley.owner.ledger.witnessed import Ends, SignedEnd, end_texts
@@ -137,6 +138,23 @@ def test_ends_are_kept_of_the_owners_and_other_hosts_that_call(made, consortium)
     with pytest.raises(parley.errors.Malformed):
         messages.read_ends_reply(service.witness(forged, Caller(("a",), "key of a"), lambda: False), "h1")
     assert service._journal.witnessed.kept("b", "ledger", terms.hash) is None
+
+
+def test_a_host_expects_messages_as_long_as_an_owners_table(consortium):
+    """Whoever sends more bytes than the longest message is cut off."""
+    terms = joined_terms(300_000, 100, hosts=[{"name": name} for name in consortium.hosts])
+    settings = load_host(consortium.folder / "h1.toml")
+    journal, accepted = Journal(settings.journal), Acceptances(settings.accepted)
+    journal.begin(terms.hash)
+    accepted.store(Acceptance(terms))
+    lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
+    service = HostService("h1", journal, accepted, lines, Log(io.StringIO()))
+    service.prepare()
+    assert [hosted.assignment.longest_share for hosted in service.hosted] == [8 * 300_000 * 3]
+    assert service.longest_message > 8 * 300_000 * 3
+    service.close()
+    lines.close()
+    journal.close()
 
 
 def test_a_share_bundle_that_is_too_long_is_refused_before_it_is_read(made):

@@ -1,7 +1,9 @@
 """What an owner and a host read before they accept terms of joined tables."""
 
+import pytest
 from bank_and_shop import joined_terms, people, tables
 
+from parley.errors import TermsError
 from parley.network.hosting.offer import acceptance_summary as host_summary
 from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
@@ -24,3 +26,10 @@ def test_a_host_reads_that_it_matches_tables():
     said = " ".join(host_summary(joined_terms(100, 100), "auditor"))
     assert "match the owners' tables on shares" in said
     assert "Whoever sees what two hosts see can read every table" in said
+
+
+def test_a_host_refuses_tables_that_no_message_brings():
+    """Their owners would pay, and their shares would never come."""
+    assert host_summary(joined_terms(100, 690_000), "auditor")
+    with pytest.raises(TermsError, match=r"owners\.shop: its table comes to 16,800,000 bytes"):
+        host_summary(joined_terms(100, 700_000), "auditor")

@@ -41,6 +41,7 @@ class SharedFederation(Federation):
         super().__init__(setup, peers, deadline, warn, heads, answers)
         self.ends = dict(ends or {})
         self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
+        self._assignment.require_messages()
         if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
                 f"addresses: expected addresses of the hosts {list(self._assignment.hosts)}, found "

@@ -236,9 +236,7 @@ class JoinedShares(ReplicatedShares):
         """Return the byte lengths of a share bundle's parts: the last share is the table's words, the others are
         seeds."""
         table = self._join.shape(owner)
-        first, second = (
-            8 * table.rows * table.width if number == MAX_HOSTS - 1 else SEED_BYTES for number in self._numbers
-        )
+        first, second = (table.bytes if number == MAX_HOSTS - 1 else SEED_BYTES for number in self._numbers)
         return first, second
 
     def sums(self, record: Record, bundles: Sequence[ShareBundle], shape: Shape, patience: float) -> bytes:

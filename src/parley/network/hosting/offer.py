@@ -164,6 +164,7 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
 def acceptance_summary(terms: Terms, name: str) -> list[str]:
     """Describe what accepting means for a host; refuse terms that do not name it."""
     assignment = assignment_of(resolve(terms))
+    assignment.require_messages()
     index = assignment.index(name)
     shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
     others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from parley.errors import AbortedRound, Malformed, OutOfOrder, TermsError
+from parley.network.exchange.messages import MAX_MESSAGE_BYTES
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, shape_of
 from parley.numerals import counted
 from parley.privacy.mechanisms.mechanism import LIMIT_ROUNDING
@@ -28,6 +29,7 @@ from parley.protocol.stages import Stage
 from parley.terms import PARTY
 
 NOISES_DRAWN_AHEAD = 4  # noises drawn ahead
+MAX_TABLE_BYTES = MAX_MESSAGE_BYTES - (1 << 16)  # bytes of a share of one, which travels in one message
 DROPPED_NOISE = "a host restarted before the hosts had agreed, and the noise was dropped"
 
 
@@ -83,6 +85,24 @@ class HostAssignment:
     def computes(self) -> bool:
         """Whether the hosts compute on a round's shares before they record its sum."""
         return self.checked or self.join is not None
+
+    @property
+    def longest_share(self) -> int:
+        """Bytes of the longest share that an owner sends."""
+        if self.join is not None:
+            return max(table.bytes for table in self.join.plan.shapes)
+        return max(shape.bytes for shape in self.ahead)
+
+    def require_messages(self) -> None:
+        """Refuse tables that no message brings to a host: their owners would pay and share nothing."""
+        if self.join is None:
+            return
+        for name, table in zip(self.join.owners, self.join.plan.shapes, strict=True):
+            if not table.bytes <= MAX_TABLE_BYTES:
+                raise TermsError(
+                    f"owners.{name}: its table comes to {table.bytes:,} bytes, but a host takes at most "
+                    f"{MAX_TABLE_BYTES:,}; use fewer rows, columns or join.digits"
+                )
 
     @property
     def drawn_ahead(self) -> Mapping[Shape, int]:

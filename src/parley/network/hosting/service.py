@@ -400,6 +400,7 @@ class HostService:
     def _host_agreement(self, acceptance: Acceptance) -> HostedAgreement:
         setup = resolve(acceptance.terms)
         assignment = assignment_of(setup)
+        assignment.require_messages()
         index = assignment.index(self._name)
         if not self._journal.begun(assignment.terms_hash):
             raise SettingError(
@@ -411,7 +412,8 @@ class HostService:
         tell = partial(self.witnesses.tell, assignment.terms_hash, timeout=2 * PEER_TIMEOUT_S)
         others = {i: OtherHost(each, partial(tell, each, group.keys[each.name])) for i, each in peers.items()}
         host = Host(self._name, assignment, self._journal, pool, others, begun=False)
-        largest = max(shape.bytes for shape in assignment.ahead)
-        self.longest_message = max(self.longest_message, 64 * largest + MESSAGE_OVERHEAD_BYTES)
+        drawn = 64 * max(shape.bytes for shape in assignment.ahead)
+        longest = max(drawn, assignment.longest_share) + MESSAGE_OVERHEAD_BYTES
+        self.longest_message = max(self.longest_message, longest)
         drawer = Drawer(assignment, index, pool, peers, self._log) if assignment.together else None
         return HostedAgreement(acceptance, assignment, host, drawer, group, setup.numbers)

@@ -42,6 +42,11 @@ class TableShape:
         """Words of a row."""
         return KEY_WORDS + -(-self.columns * (self.digits + 1) // WORD_LANES)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of a share's words."""
+        return 8 * self.rows * self.width
+
 
 class RefusedTableError(ContradictionError):
     """Table `table` cannot be matched: `reason`. Nothing was opened but this."""
