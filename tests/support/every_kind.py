@@ -230,7 +230,9 @@ if find_spec("torch") is not None:
 
 
 def registered_kinds() -> set[str]:
-    """Every kind that the trunk or a wing's task answers; networks where torch is installed."""
+    """Every kind that the trunk or a wing's task answers, but those of tasks with an audit of their own; networks where
+    torch is installed."""
     here = [name for name in TASKS if name != "networks" or find_spec("torch") is not None]
-    wings = (task_named(name) for name in here if name != PREDICTION)
-    return {*QUESTION_KINDS, *(kind for task in wings for kind in task.questions)}
+    wings = [task_named(name) for name in here if name != PREDICTION]
+    own = {kind for task in wings if "audit" in task.commands for kind in task.questions}
+    return {*QUESTION_KINDS, *(kind for task in wings for kind in task.questions)} - own
