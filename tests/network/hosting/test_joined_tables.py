@@ -12,6 +12,7 @@ from parley.network.exchange.share_bundle import Shape, ShareBundle
 from parley.network.hosting.pool import NOT_READY, READY, Match, Pool
 from parley.network.hosting.proposal import HostAssignment, TableJoin, Turn
 from parley.network.hosting.sums import InProcessHosts
+from parley.privacy.sharing.matching import match as match_module
 from parley.privacy.sharing.matching.dummies import count_law
 from parley.privacy.sharing.matching.keyed_rows import KeyedRows, joined_moments
 from parley.privacy.sharing.matching.match import MatchPlan
@@ -139,6 +140,31 @@ def test_host_0_begins_no_match_for_which_it_is_not_ready_itself() -> None:
     pool.compute_now, session._channel = None, Impatient(pool)
     session._lead_job("0" * 64, [1, 2])
     assert session._channel.sent == {1: NOT_READY, 2: NOT_READY}
+    hosts.close()
+
+
+def test_tables_are_matched_once_whatever_becomes_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second match would show hosts a second number of matches, with fresh dummies, for one debit."""
+    matched = []
+    honest = match_module.draw_dummies
+    monkeypatch.setattr(match_module, "draw_dummies", lambda *about: matched.append(1) or honest(*about))
+    tables = two_tables()
+    hosts = hosts_of(tables)
+    for owner, rows in tables.items():
+        deliver(hosts, owner, rows)
+
+    def full(*about, **more):
+        raise OSError("no space left")
+
+    for journal in hosts.journals:
+        monkeypatch.setattr(journal, "agree", full)
+    with pytest.raises(OSError, match="no space left"):
+        hosts.open(1, CONTENT)
+    monkeypatch.undo()
+    monkeypatch.setattr(match_module, "draw_dummies", lambda *about: matched.append(1) or honest(*about))
+    with pytest.raises(AbortedRound, match="already used"):
+        hosts.open(1, CONTENT)
+    assert len(matched) == 3
     hosts.close()
 
 
