@@ -33,3 +33,12 @@ def test_a_host_refuses_tables_that_no_message_brings():
     assert host_summary(joined_terms(100, 690_000), "auditor")
     with pytest.raises(TermsError, match=r"owners\.shop: its table comes to 16,800,000 bytes"):
         host_summary(joined_terms(100, 700_000), "auditor")
+
+
+def test_a_host_refuses_moments_that_no_message_brings_back():
+    bounds = {f"x{k}": [0, 1] for k in range(2100)}
+    terms = joined_terms(
+        100, 100, shop__columns=list(bounds), model__bounds={"income": [0, 1], "balance": [0, 1]} | bounds
+    )
+    with pytest.raises(TermsError, match=r"owners\.columns: hosts would open 2,2"):
+        host_summary(terms, "auditor")

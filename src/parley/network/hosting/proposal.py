@@ -94,9 +94,15 @@ class HostAssignment:
         return max(shape.bytes for shape in self.ahead)
 
     def require_messages(self) -> None:
-        """Refuse tables that no message brings to a host: their owners would pay and share nothing."""
+        """Refuse tables that no message brings to a host, and moments that none brings back: owners would pay for
+        nothing."""
         if self.join is None:
             return
+        if not (numbers := max(shape.size for shape in self.ahead)) <= MAX_TABLE_BYTES // 8:
+            raise TermsError(
+                f"owners.columns: hosts would open {numbers:,} numbers, but a message takes at most "
+                f"{MAX_TABLE_BYTES // 8:,}; use fewer columns"
+            )
         for name, table in zip(self.join.owners, self.join.plan.shapes, strict=True):
             if not table.bytes <= MAX_TABLE_BYTES:
                 raise TermsError(
