@@ -26,6 +26,7 @@ def test_a_host_reads_that_it_matches_tables():
     said = " ".join(host_summary(joined_terms(100, 100), "auditor"))
     assert "match the owners' tables on shares" in said
     assert "Whoever sees what two hosts see can read every table" in said
+    assert "how many people match, with dummies added" in said
 
 
 def test_a_host_refuses_tables_that_no_message_brings():

@@ -57,6 +57,7 @@ ROLLBACK_WARNING = (
     "Never put back an older journal or an older disk. A curious other host could then make yours open the same "
     "answers under a second noise."
 )
+MATCHES_SEEN = "You also see each table's size and how many people match, with dummies added."
 PAIRED_WARNING = (
     "Both hosts draw one noise together. A host that departs from the protocol can take away nearly all noise, unseen. "
     "If each host adds a full noise (terms without privacy.draw), one honest host is enough."
@@ -186,6 +187,7 @@ def acceptance_summary(terms: Terms, name: str) -> list[str]:
         f"send your part of the noisy sum to {terms.learning.learner}. There is one sum per round, for ever.",
         f"You see {sees} nothing. Whoever sees what two hosts see can read every {shared}, so keep your machine, key "
         "and journal to yourself.",
+        *([] if assignment.join is None else [MATCHES_SEEN]),
         *([] if len(assignment.hosts) == MAX_HOSTS else [ROLLBACK_WARNING]),
         *([PAIRED_WARNING] if assignment.paired else []),
     ]

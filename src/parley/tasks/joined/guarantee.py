@@ -36,7 +36,8 @@ def purpose_sentences(plan: JoinPlan, name: str) -> list[str]:
         f"Your columns: {own}. The column {printable(plan.join.key)!r} names people and must name each once.",
         "The hosts match people by encrypted names that they cannot read. They refuse a table with a row beyond its "
         "clip or a name that comes twice.",
-        "No owner and no host learns who is in another table. Hosts see how many people match, with dummies added.",
+        "Beyond ε, no owner and no host learns who is in another table. Hosts see how many people match, with dummies "
+        "added.",
     ]
 
 
