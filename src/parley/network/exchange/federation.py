@@ -32,8 +32,9 @@ from parley.errors import (
     Unavailable,
     UnknownTerms,
 )
+from parley.network.exchange import MAX_MESSAGE_BYTES
 from parley.network.exchange.answer_checks import Scrutiny
-from parley.network.exchange.messages import MAX_MESSAGE_BYTES, AccountStatement, AnswerReply, require_agreed, silent
+from parley.network.exchange.messages import AccountStatement, AnswerReply, require_agreed, silent
 from parley.network.exchange.remote import Peer, Seen
 from parley.owner.ledger.account import Head
 from parley.owner.ledger.witnessed import SignedEnd

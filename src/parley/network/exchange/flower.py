@@ -13,8 +13,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from parley.errors import ExchangeError, ParleyError, Unavailable
-from parley.network.exchange import messages
-from parley.network.exchange.messages import MAX_MESSAGE_BYTES, SERVICE, AccountStatement, AnswerReply, Piece
+from parley.network.exchange import MAX_MESSAGE_BYTES, messages
+from parley.network.exchange.messages import SERVICE, AccountStatement, AnswerReply, Piece
 from parley.network.exchange.remote import Seen
 from parley.protocol.queries import Query
 

@@ -10,9 +10,9 @@ from cryptography import x509
 
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import CertificateError, ContradictionError, Malformed, Refusal, SettingError
+from parley.network.exchange import MAX_MESSAGE_BYTES
 from parley.network.exchange import host_pb2 as wire
 from parley.network.exchange.messages import (
-    MAX_MESSAGE_BYTES,
     Piece,
     parsed,
     put_numbers,

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError, Message
 
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContradictionError, Malformed, NotOffered, Refusal, Unavailable
+from parley.network.exchange import MAX_MESSAGE_BYTES
 from parley.network.exchange import wire_pb2 as wire
 from parley.network.exchange.witnesses import put_end, read_end
 from parley.owner.ledger.account import Account, Head
@@ -109,7 +110,6 @@ def silent(party: str) -> str:
 
 
 SERVICE = "parley.v1.Owner"
-MAX_MESSAGE_BYTES = 1 << 24  # bytes: two million numbers
 _MAX_ROUND = 1 << 31
 _MAX_FIELDS = 100  # of one question
 _MAX_COUNT = (1 << 63) - 1  # SQLite counts no further

@@ -16,9 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from parley.errors import CertificateError, NotOffered, ParleyError, Refusal, SettingError, Unavailable
-from parley.network.exchange import messages
+from parley.network.exchange import MAX_MESSAGE_BYTES, messages
 from parley.network.exchange.messages import (
-    MAX_MESSAGE_BYTES,
     MAX_TEXT_BYTES,
     SERVICE,
     AccountStatement,

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from parley.errors import AbortedRound, Malformed, OutOfOrder, TermsError
-from parley.network.exchange.messages import MAX_MESSAGE_BYTES
+from parley.network.exchange import MAX_MESSAGE_BYTES
 from parley.network.exchange.share_bundle import MAX_HOSTS, Shape, ShareBundle, shape_of
 from parley.numerals import counted
 from parley.privacy.mechanisms.mechanism import LIMIT_ROUNDING

@@ -23,7 +23,8 @@ from parley.errors import (
     Refusal,
     Unavailable,
 )
-from parley.network.exchange.messages import MAX_MESSAGE_BYTES, Piece, require_agreed, silent
+from parley.network.exchange import MAX_MESSAGE_BYTES
+from parley.network.exchange.messages import Piece, require_agreed, silent
 from parley.terms.topology import Edges
 from parley.validate import Floats
 

@@ -16,7 +16,8 @@ import grpc
 from cryptography import x509
 
 from parley.errors import ExchangeError
-from parley.network.exchange.messages import MAX_MESSAGE_BYTES, MAX_PROPOSAL_BYTES
+from parley.network.exchange import MAX_MESSAGE_BYTES
+from parley.network.exchange.messages import MAX_PROPOSAL_BYTES
 from parley.network.identity.certificates import Revocations, fingerprint, names
 from parley.network.serving import health
 from parley.network.serving.acceptance import Caller

@@ -98,8 +98,8 @@ def shortened(values: Integers, squared: Integers) -> Integers:
     Formal guarantee: the check is in whole numbers. A row is scaled by a factor and cut towards zero, so no number
     grows. The factor shrinks until the row fits; a row of zeros always does.
 
-    >>> shortened(np.array([[3, 4], [30, 40]]), np.array([25, 25])).tolist()
-    [[3, 4], [2, 3]]
+    >>> shortened(np.array([[3, 4], [40, 41]]), np.array([25, 25])).tolist()
+    [[3, 4], [3, 3]]
     """
     made, over = values.copy(), np.flatnonzero((values * values).sum(axis=1) > squared)
     squares = (values[over] * values[over]).sum(axis=1)
