@@ -57,7 +57,7 @@ def audit_command(
         int | None,
         typer.Option(
             min=0,
-            help="Table pairs to search for faults; 0: none. Default: 200, for joined tables 10,000.",
+            help="Table pairs to search, 0 for none. Default: 200 (joined tables 10,000).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
