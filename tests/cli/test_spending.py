@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -74,9 +75,13 @@ def invoke(*arguments):
 
 
 def books_of(folder):
-    """Every file of the books, once a ledger that a command left behind in this process is closed."""
+    """Every file of the books, with what a ledger that is still open in this process has not written through."""
     gc.collect()
-    return {path.name: path.read_bytes() for path in sorted((folder / "books").rglob("*")) if path.is_file()}
+    for path in (folder / "books").glob("*.ledger"):
+        with closing(sqlite3.connect(path)) as ledger:
+            ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    files = sorted(path for path in (folder / "books").rglob("*") if path.is_file())
+    return {path.name: path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))}
 
 
 def release(terms, *more):
