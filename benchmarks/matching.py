@@ -6,12 +6,11 @@ python benchmarks/matching.py [--rows 10000 100000] [--columns 40]
 
 import argparse
 import resource
-import socket
 import time
 from typing import Any
 
 import numpy as np
-from sharing import SPAWN, Sockets, agreed
+from sharing import SPAWN, agreed, connected
 
 from parley.privacy.sharing.matching import match as steps
 from parley.privacy.sharing.matching.aes import ROUNDS, substitution
@@ -36,21 +35,6 @@ def tables_of(rows: int, columns: int) -> list[KeyedRows]:
         KeyedRows(keys, rng.integers(-high, high, size=(rows, columns // 2)), DIGITS)
         for keys in (pool[:rows], pool[rows // 2 :])
     ]
-
-
-def connected(index: int, ports: Any, barrier: Any) -> Sockets:
-    """One host's connections to the other two."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    ports[index] = listener.getsockname()[1]
-    barrier.wait()
-    connections = {}
-    for j in range(index):
-        connections[j] = socket.create_connection(("127.0.0.1", ports[j]))
-        connections[j].sendall(bytes([index]))
-    for _ in range(index + 1, 3):
-        connection, _ = listener.accept()
-        connections[connection.recv(1)[0]] = connection
-    return Sockets(index, connections)
 
 
 def host(index: int, rows: int, columns: int, ports: Any, barrier: Any, results: Any) -> None:

@@ -110,8 +110,8 @@ def in_threads(recipe: TabledRecipe, size: int) -> tuple[float, float, float, fl
     return *figures, (sum(c.bytes for c in counted) - before) / 3 / (REPEATS + 1)
 
 
-def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
-    """One process: connect to the other two, then draw again and again."""
+def connected(index: int, ports: Any, barrier: Any) -> Sockets:
+    """Return one process's connections to the other two."""
     listener = socket.create_server(("127.0.0.1", 0))
     ports[index] = listener.getsockname()[1]
     barrier.wait()
@@ -122,7 +122,12 @@ def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
     for _ in range(index + 1, 3):
         connection, _ = listener.accept()
         connections[connection.recv(1)[0]] = connection
-    party = agreed(Sockets(index, connections))
+    return Sockets(index, connections)
+
+
+def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
+    """One process: connect to the other two, then draw again and again."""
+    party = agreed(connected(index, ports, barrier))
     for name, (law, exponent) in RECIPES.items():
         for size in SIZES:
             recipe = tabled_recipe(law, exponent)

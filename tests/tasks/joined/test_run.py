@@ -145,7 +145,7 @@ def test_repeated_keys_and_ledgers_are_refused(tmp_path):
 
 
 def test_a_release_is_the_simulation_with_the_hosts_own_noise(tmp_path):
-    """Ledgers are debited once, and the model is that of the moments in the open but for noise."""
+    """Ledgers are debited once, and the opened moments equal the exact ones up to the noise."""
     from parley.owner.ledger import Ledger
     from parley.tasks.joined.release import JoinedRelease
 

@@ -43,8 +43,7 @@ def purpose_sentences(plan: JoinPlan, name: str) -> list[str]:
 
 def limit_sentences(plan: JoinPlan, name: str) -> list[str]:
     """Return the limits on a person's row."""
-    law = plan.law
-    (clip,) = [clip for owner, clip in zip(plan.owners, law.clips, strict=True) if owner.name == name]
+    law, clip = plan.law, plan.clip(name)
     return [
         "Values are divided by their bounds, and your part of a person's row is shortened to a norm of at most "
         f"{number(clip / law.unit)}. Of ε, {number(plan.join.epsilon, side='above')} is for the number of matches.",

@@ -103,6 +103,10 @@ class JoinPlan:
             begun += owner.width
         raise TermsError(f"owners: the terms have no owner {name!r}")
 
+    def clip(self, name: str) -> int:
+        """Return an owner's clip in grid steps."""
+        return self.law.clips[[owner.name for owner in self.owners].index(name)]
+
     def columns_of(self, name: str) -> NDArray[np.intp]:
         """Return the places, among the model's columns, of one owner's features, and of the constant."""
         begun = 0

@@ -16,7 +16,6 @@ from parley.privacy.sharing.matching.packed_rows import pack_rows
 from parley.privacy.sharing.ring import Keystream
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables
-from parley.protocol.setup import Setup
 from parley.tasks.joined.plan import JoinPlan, join_plan
 from parley.tasks.joined.tables import PeopleTable, people_table
 from parley.tasks.records import WholeTable
@@ -110,9 +109,7 @@ class JoinedQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        if not isinstance(context.preparation, JoinedPreparation):
-            raise GuaranteeError("join: expected the preparation of joined tables")
-        plan = context.preparation.plan
+        plan = plan_of(context)
         law, records = plan.law, context.terms.owner(owner).records
         largest = (1 << law.digits) / law.unit
         return cls(
@@ -153,8 +150,8 @@ class JoinedQuestion(Question):
         people, law = tables.train, self.plan.law
         if not isinstance(people, PeopleRows) or people.people is None:
             raise GuaranteeError("join: expected an owner's people")
-        clip = law.clips[[each.name for each in self.plan.owners].index(self.owner)]
-        keyed = people.people.keyed(law, clip, query.terms_hash, lambda size: Keystream(seed).words(size))
+        clip, words = self.plan.clip(self.owner), Keystream(seed).words
+        keyed = people.people.keyed(law, clip, query.terms_hash, words)
         return pack_rows(keyed).reshape(-1)
 
     def exact(self, query: Query, tables: Tables) -> Never:
@@ -167,11 +164,11 @@ class JoinedQuestion(Question):
         return f"{self.size:,} sums of products of two columns, over the people whom all tables hold"
 
 
-def plan_of(setup: Setup) -> JoinPlan:
+def plan_of(context: Context) -> JoinPlan:
     """Return the plan of resolved terms."""
-    if not isinstance(setup.preparation, JoinedPreparation):
+    if not isinstance(context.preparation, JoinedPreparation):
         raise GuaranteeError("join: expected the preparation of joined tables")
-    return setup.preparation.plan
+    return context.preparation.plan
 
 
 def opened_sums(value: Floats, records: int, unit: int) -> Floats:

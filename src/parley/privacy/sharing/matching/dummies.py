@@ -45,17 +45,6 @@ class CountLaw:
         return len(self.thresholds)
 
     @property
-    def mean(self) -> float:
-        """The mean of K."""
-        return float(sum(self.thresholds) / 2**WORD_BITS)
-
-    @property
-    def variance(self) -> float:
-        """The variance of K."""
-        squares = sum((2 * k + 1) * threshold for k, threshold in enumerate(self.thresholds)) / 2**WORD_BITS
-        return float(squares - self.mean**2)
-
-    @property
     def chances(self) -> list[int]:
         """2^64 times the probability of 0, 1, ..., D."""
         ends = [1 << WORD_BITS, *self.thresholds, 0]
